@@ -1,0 +1,136 @@
+# Everything that is done with this repository. `make` alone prints what there is.
+#
+# Needed beforehand: Go, Node.js with npm, make, git and, once, the network. What else the tests need (PostgreSQL,
+# Chromium) `make setup` installs with apt-get when it runs as root, and names otherwise. Developer tools are pinned in
+# tools/go.mod and built from there into bin/tools.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME ?= 10s
+KILLS ?= 10
+BENCH ?= .
+COUNT ?= 1
+# Packages that `unit`, `race`, `bench` and `cover` look at.
+PKG ?= ./...
+
+export CGO_ENABLED ?= 0
+
+##@ Run
+
+.PHONY: help
+help: ## Print this
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/picomq, one static binary
+	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/picomq ./cmd/picomq
+
+.PHONY: run
+run: build ## Build and run a server on its defaults (data in ./picomq-data)
+	bin/picomq serve
+
+.PHONY: docker
+docker: ## Build the container image picomq:VERSION
+	docker build --build-arg VERSION=$(VERSION) -t picomq:$(VERSION) .
+
+##@ Test
+
+.PHONY: test
+test: setup unit conformance crash ## Run every test: units, both databases, protocol suite, real clients, kill -9
+	@echo
+	@echo "make test: all passed"
+	@echo "  - Go tests of $$(go list ./... | wc -l) packages, the SQL log on SQLite and on PostgreSQL"
+	@echo "  - the official Durable Streams suite, the TypeScript client, a browser, HTTP/1.1, HTTP/2 and curl through restarts"
+	@echo "  - $(KILLS) kills of the server under load, nothing acknowledged lost"
+
+.PHONY: setup
+setup: conformance/node_modules/.package-lock.json ## Install what the tests need and is missing
+	scripts/install-missing postgresql chromium curl
+
+.PHONY: unit
+unit: ## Run the Go tests (PKG=./...) beside a throw-away PostgreSQL
+	scripts/with-postgres go test $(PKG)
+
+.PHONY: race
+race: ## Run the Go tests with the race detector
+	CGO_ENABLED=1 scripts/with-postgres go test -race $(PKG)
+
+.PHONY: conformance
+conformance: setup build ## Run the official suite and the real clients against bin/picomq
+	cd conformance && npm test
+
+.PHONY: crash
+crash: build ## Kill the server KILLS times under load and check every acknowledged record
+	go test -count=1 ./internal/crash -kills $(KILLS)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME
+	scripts/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## Run the Go benchmarks matching BENCH, COUNT times (compare two runs with bin/tools/benchstat)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
+
+.PHONY: cover
+cover: ## Measure the coverage of the Go tests into coverage.html
+	scripts/with-postgres go test -coverpkg=./... -coverprofile=coverage.out $(PKG)
+	go tool cover -html=coverage.out -o coverage.html
+	go tool cover -func=coverage.out | tail -n 1
+
+##@ Code
+
+.PHONY: fmt
+fmt: bin/tools/golangci-lint ## Format the Go code
+	bin/tools/golangci-lint fmt
+
+.PHONY: lint
+lint: bin/tools/golangci-lint ## Lint the Go code
+	bin/tools/golangci-lint run
+
+.PHONY: tidy
+tidy: ## Tidy both modules
+	go mod tidy
+	cd tools && go mod tidy
+
+.PHONY: vuln
+vuln: bin/tools/govulncheck ## Look for known vulnerabilities (asks vuln.go.dev)
+	bin/tools/govulncheck ./...
+
+.PHONY: check
+check: check-tidy vet test check-fmt lint race fuzz ## Run everything that CI runs
+
+.PHONY: check-tidy
+check-tidy:
+	go mod tidy -diff
+	cd tools && go mod tidy -diff
+
+.PHONY: check-fmt
+check-fmt: bin/tools/golangci-lint
+	bin/tools/golangci-lint fmt --diff
+
+.PHONY: vet
+vet: ## Compile everything, tests included, and vet it
+	go vet ./...
+
+.PHONY: tools
+tools: bin/tools/golangci-lint bin/tools/gofumpt bin/tools/govulncheck bin/tools/benchstat ## Build the developer tools (minutes, once)
+
+bin/tools/golangci-lint: TOOL := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+bin/tools/gofumpt: TOOL := mvdan.cc/gofumpt
+bin/tools/govulncheck: TOOL := golang.org/x/vuln/cmd/govulncheck
+bin/tools/benchstat: TOOL := golang.org/x/perf/cmd/benchstat
+bin/tools/%: tools/go.mod tools/go.sum
+	@echo "building $*"
+	@go -C tools build -trimpath -ldflags '-s -w' -o ../$@ $(TOOL)
+	@touch $@
+
+conformance/node_modules/.package-lock.json: conformance/package.json conformance/package-lock.json
+	cd conformance && npm ci
+	@touch $@
