@@ -25,7 +25,7 @@ const pauseMs = 5
 /** Time that one test of this story may take; a browser alone waits three seconds before it reconnects. */
 export const storyTimeoutMs = 90_000
 
-/** Runs the story; `write(stream)` yields how many numbers have been acknowledged, as often as that grows. */
+/** Runs the story; `write(stream, signal)` yields how many numbers have been acknowledged, as often as that grows. */
 export async function throughRestarts(readers, write = writeWithPico) {
   const server = await Server.start()
   onTestFinished(() => server.stop())
@@ -35,8 +35,8 @@ export async function throughRestarts(readers, write = writeWithPico) {
 
   const readings = readers.map((reader) => new Reading(reader, stream))
   onTestFinished(() => Promise.all(readings.map((reading) => reading.stop())))
-  const writing = new Writing(write(stream))
-  onTestFinished(() => writing.stop())
+  const writing = new Writing(write, stream)
+  onTestFinished(() => writing.abandon())
   const everyoneSees = (count) => Promise.race([Promise.all(readings.map((r) => r.sees(count))), writing.failed])
 
   for (let i = 0; i < kills; i++) {
@@ -72,7 +72,7 @@ async function create(stream) {
   expect(response.status, await response.text()).toBe(201)
 }
 
-async function* writeWithPico(stream) {
+async function* writeWithPico(stream, signal) {
   for (let n = 0; ; n++) {
     const response = await patientFetch(stream.pico, {
       method: "POST",
@@ -83,6 +83,7 @@ async function* writeWithPico(stream) {
         "Pico-Producer-Seq": String(n),
       },
       body: JSON.stringify({ n }),
+      signal,
     })
     const text = await response.text()
     if (response.status !== 200) throw new Error(`append of ${n}: status ${response.status}: ${text}`)
@@ -97,19 +98,26 @@ class Writing {
   /** Rejects when the writer fails, else stays pending. */
   failed
   #stopped = false
+  #aborter = new AbortController()
   #done
 
-  constructor(numbers) {
-    this.#done = this.#write(numbers)
+  constructor(write, stream) {
+    this.#done = this.#write(write(stream, this.#aborter.signal))
     this.failed = this.#done.then(() => new Promise(() => {}))
     this.failed.catch(() => {})
   }
 
-  /** Ends the writing and resolves to how many numbers were acknowledged in all. */
+  /** Ends the writing after the number at hand and resolves to how many numbers were acknowledged in all. */
   async stop() {
     this.#stopped = true
     await this.#done
     return this.acknowledged
+  }
+
+  /** Ends the writing wherever it is, be it waiting for a server that will not come back. */
+  async abandon() {
+    this.#aborter.abort()
+    await this.#done.catch(() => {})
   }
 
   async #write(numbers) {

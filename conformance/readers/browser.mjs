@@ -1,13 +1,10 @@
-// A browser's own EventSource tails a stream through restarts of the server: it reconnects by itself and says with
-// Last-Event-ID where it was. The page comes from another origin, so the reads are cross-origin.
+// A browser's own EventSource: it reconnects by itself and says with Last-Event-ID where it was. The page comes from
+// another origin, so the reads are cross-origin.
 
 import { once } from "node:events"
 import { createServer } from "node:http"
 
 import { chromium } from "playwright-core"
-import { test } from "vitest"
-
-import { storyTimeoutMs, throughRestarts } from "./story.mjs"
 
 const browserOptions = {
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -23,9 +20,7 @@ const browserOptions = {
   ],
 }
 
-test("a browser's EventSource tails through restarts", { timeout: storyTimeoutMs }, async () => {
-  await throughRestarts([{ name: "EventSource", tail }])
-})
+export const browserReader = { name: "EventSource", tail }
 
 async function tail(stream, see, signal) {
   const pages = createServer((_request, response) => {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 export class ConnectionLost extends Error {}
 
 /**
- * A reader (see story.mjs) that follows a stream in one protocol over one transport. `Cursor` knows the protocol's
+ * A reader (see ../story.mjs) that follows a stream in one protocol over one transport. `Cursor` knows the protocol's
  * events and positions; `transport(url, signal)` yields the text of the response.
  */
 export function sseReader(name, Cursor, transport) {
