@@ -1,0 +1,180 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// MaxPayload bounds the encoded bytes of one log row.
+const MaxPayload = 16 << 20
+
+const payloadFormat = 1
+
+// UnknownError is a row that this binary cannot read because it is newer.
+type UnknownError struct {
+	Format  uint64 // payload format, when that is what is unknown
+	Kind    Kind
+	Version uint64
+}
+
+// Error says what is unknown and what to do.
+func (e *UnknownError) Error() string {
+	if e.Format != 0 {
+		return fmt.Sprintf("payload format %d is newer than this binary, which reads format %d (feature level %d): run a newer release", e.Format, payloadFormat, Level)
+	}
+	return fmt.Sprintf("command kind %d version %d is newer than this binary (feature level %d): run a newer release", e.Kind, e.Version, Level)
+}
+
+// Encode writes the payload of a log row.
+func (p *Payload) Encode() []byte {
+	c := &coder{}
+	p.code(c)
+	return c.buf
+}
+
+// DecodePayload reads the payload of a log row. The command's columns alias
+// data. What it allocates is bounded by a small multiple of len(data). The
+// error is an [*UnknownError] when the row is newer than this binary.
+func DecodePayload(data []byte) (Payload, error) {
+	c := &coder{buf: data, decoding: true}
+	var p Payload
+	if len(data) > MaxPayload {
+		return p, fmt.Errorf("payload of %d bytes is longer than %d", len(data), MaxPayload)
+	}
+	p.code(c)
+	if c.err == nil && len(c.buf) != 0 {
+		c.fail("%d bytes after the end", len(c.buf))
+	}
+	if c.err != nil {
+		return Payload{}, fmt.Errorf("decode payload: %w", c.err)
+	}
+	return p, nil
+}
+
+func (p *Payload) code(c *coder) {
+	c.open()
+	format := uint64(payloadFormat)
+	number(c, 1, &format)
+	if format != payloadFormat && c.err == nil {
+		c.err = &UnknownError{Format: format}
+	}
+	c.signed(2, (*int64)(&p.Clock))
+	list(c, 3, &p.Proposals, func(c *coder, p *Proposal) {
+		c.open()
+		number(c, 1, &p.Origin.Node)
+		number(c, 2, &p.Origin.Epoch)
+		number(c, 3, &p.Origin.Seq)
+		list(c, 4, &p.Commands, codeCommand)
+		c.close()
+	})
+	c.close()
+}
+
+// codeCommand writes or reads [kind, version, fields].
+func codeCommand(c *coder, cmd *Command) {
+	var kind, version uint64
+	if !c.decoding {
+		kind, version = uint64((*cmd).Kind()), 1
+	}
+	c.array(3)
+	c.uint(&kind)
+	c.uint(&version)
+	if c.decoding {
+		if c.err != nil {
+			return
+		}
+		if kind > 255 {
+			c.err = &UnknownError{Kind: 255, Version: version}
+			return
+		}
+		*cmd = newCommand(Kind(kind), version)
+		if *cmd == nil {
+			c.err = &UnknownError{Kind: Kind(kind), Version: version}
+			return
+		}
+	}
+	c.open()
+	(*cmd).code(c)
+	c.close()
+}
+
+func (m *RegisterNode) code(c *coder) {
+	c.fixed(1, m.Cluster[:])
+	number(c, 2, &m.Node)
+	c.fixed(3, m.Incarnation[:])
+	text(c, 4, &m.Address)
+	number(c, 5, &m.Level)
+	text(c, 6, &m.Release)
+}
+
+func (m *CommitSegment) code(c *coder) {
+	number(c, 1, &m.Sequence)
+	number(c, 2, &m.Size)
+	number(c, 3, &m.Count)
+	for i, column := range []*[]byte{&m.IDs, &m.Records, &m.Bytes, &m.Flags, &m.Producers, &m.Matches, &m.StreamSeqs} {
+		c.bytes(uint64(4+i), column)
+	}
+	list(c, 11, &m.ProducerIDs, func(c *coder, s *string) { c.str(s) })
+	list(c, 12, &m.Creates, func(c *coder, m *Create) {
+		c.open()
+		m.code(c)
+		c.close()
+	})
+	list(c, 13, &m.GivenUp, func(c *coder, v *uint64) { c.uint(v) })
+	if c.decoding && c.err == nil {
+		c.err = m.check()
+	}
+}
+
+func (m *Create) code(c *coder) {
+	text(c, 1, &m.Name)
+	text(c, 2, &m.Config.ContentType)
+	number(c, 3, &m.Config.Expiry.Kind)
+	number(c, 4, &m.Config.Expiry.TTL)
+	c.signed(5, (*int64)(&m.Config.Expiry.At))
+	c.flag(6, &m.Closed)
+}
+
+func (m *Close) code(c *coder) {
+	number(c, 1, &m.ID)
+	optional(c, 2, &m.Producer, func(c *coder, p *stream.Producer) {
+		c.open()
+		text(c, 1, &p.ID)
+		number(c, 2, &p.Epoch)
+		number(c, 3, &p.Seq)
+		c.close()
+	})
+	optional(c, 3, &m.Match, func(c *coder, o *stream.Offset) { c.uint((*uint64)(o)) })
+	optional(c, 4, &m.StreamSeq, func(c *coder, s *string) { c.str(s) })
+}
+
+func (m *Trim) code(c *coder) {
+	number(c, 1, &m.ID)
+	number(c, 2, &m.To)
+}
+
+func (m *Delete) code(c *coder) { number(c, 1, &m.ID) }
+
+func (m *Touch) code(c *coder) { codeIDs(c, &m.IDs) }
+
+func (m *Expire) code(c *coder) { codeIDs(c, &m.IDs) }
+
+func codeIDs(c *coder, ids *[]stream.ID) {
+	list(c, 1, ids, func(c *coder, id *stream.ID) { c.uint((*uint64)(id)) })
+	if c.decoding && len(*ids) > MaxIDs {
+		c.fail("%d ids; at most %d are allowed", len(*ids), MaxIDs)
+	}
+}
+
+func (m *Tick) code(*coder) {}
+
+func (m *Checkpoint) code(c *coder) {
+	number(c, 1, &m.At)
+	number(c, 2, &m.Digest)
+}
+
+func (m *Activate) code(c *coder) {
+	number(c, 1, &m.Level)
+	text(c, 2, &m.Release)
+}

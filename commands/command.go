@@ -1,0 +1,187 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// Level is the feature level this binary understands. Activate raises the
+// level in force; kinds, rules and formats newer than it are not used.
+const Level uint32 = 1
+
+// Kind is the stable wire number of a command.
+type Kind uint8
+
+// The kinds. Numbers are for ever.
+const (
+	KindRegisterNode  Kind = 1
+	KindCommitSegment Kind = 2
+	KindCreate        Kind = 3
+	KindClose         Kind = 4
+	KindTrim          Kind = 5
+	KindDelete        Kind = 6
+	KindTouch         Kind = 7
+	KindExpire        Kind = 8
+	KindTick          Kind = 9
+	KindCheckpoint    Kind = 10
+	KindActivate      Kind = 11
+)
+
+var kindNames = map[Kind]string{
+	KindRegisterNode: "register", KindCommitSegment: "commit", KindCreate: "create", KindClose: "close",
+	KindTrim: "trim", KindDelete: "delete", KindTouch: "touch", KindExpire: "expire", KindTick: "tick",
+	KindCheckpoint: "checkpoint", KindActivate: "activate",
+}
+
+// String is the kind's name in columns, logs and metrics.
+func (k Kind) String() string {
+	if name, ok := kindNames[k]; ok {
+		return name
+	}
+	return fmt.Sprintf("kind_%d", uint8(k))
+}
+
+// Command is one requested change. The set is closed: only this package's
+// types implement it.
+type Command interface {
+	// Kind is the command's wire number.
+	Kind() Kind
+	// code names the fields once, in ascending order, for both directions.
+	code(c *coder)
+}
+
+// RegisterNode announces one process start of a node. The index of its entry
+// becomes the node's epoch and fences every earlier one.
+type RegisterNode struct {
+	Cluster     ClusterID // the first registration sets it, later ones must match
+	Node        NodeID    // 0: the lowest number not in use
+	Incarnation Incarnation
+	Address     string // where other nodes reach it; may be empty
+	Level       uint32 // highest feature level it understands
+	Release     string // for people
+}
+
+// Create asks for a new stream. It stands alone, or inside a CommitSegment for
+// the append that is the new stream's first content.
+type Create struct {
+	Name   stream.Name
+	Config stream.Config
+	Closed bool
+}
+
+// Close closes a stream without appending.
+type Close struct {
+	ID        stream.ID
+	Producer  *stream.Producer
+	Match     *stream.Offset
+	StreamSeq *string
+}
+
+// Trim drops the records below To, which is clamped to the tail.
+type Trim struct {
+	ID stream.ID
+	To stream.Offset
+}
+
+// Delete removes a stream; its name is free at once.
+type Delete struct {
+	ID stream.ID
+}
+
+// Touch restarts the idle deadlines of streams that were read. At most
+// MaxIDs.
+type Touch struct {
+	IDs []stream.ID
+}
+
+// Expire removes those of the streams that are past their deadline at this
+// entry's log time. At most MaxIDs.
+type Expire struct {
+	IDs []stream.ID
+}
+
+// MaxIDs bounds the streams that one Touch or Expire names.
+const MaxIDs = 4096
+
+// Tick moves time and nothing else.
+type Tick struct{}
+
+// Checkpoint reports the digest of the proposer's state after the entry At.
+type Checkpoint struct {
+	At     Index
+	Digest Digest
+}
+
+// Activate switches on a feature level, once every live node understands it.
+type Activate struct {
+	Level   uint32
+	Release string // the first release that understands it, named to nodes that do not
+}
+
+// Kind implements Command.
+func (*RegisterNode) Kind() Kind { return KindRegisterNode }
+
+// Kind implements Command.
+func (*CommitSegment) Kind() Kind { return KindCommitSegment }
+
+// Kind implements Command.
+func (*Create) Kind() Kind { return KindCreate }
+
+// Kind implements Command.
+func (*Close) Kind() Kind { return KindClose }
+
+// Kind implements Command.
+func (*Trim) Kind() Kind { return KindTrim }
+
+// Kind implements Command.
+func (*Delete) Kind() Kind { return KindDelete }
+
+// Kind implements Command.
+func (*Touch) Kind() Kind { return KindTouch }
+
+// Kind implements Command.
+func (*Expire) Kind() Kind { return KindExpire }
+
+// Kind implements Command.
+func (*Tick) Kind() Kind { return KindTick }
+
+// Kind implements Command.
+func (*Checkpoint) Kind() Kind { return KindCheckpoint }
+
+// Kind implements Command.
+func (*Activate) Kind() Kind { return KindActivate }
+
+// newCommand is an empty command of a kind and version, or nil when this
+// binary does not know it.
+func newCommand(kind Kind, version uint64) Command {
+	if version != 1 {
+		return nil
+	}
+	switch kind {
+	case KindRegisterNode:
+		return new(RegisterNode)
+	case KindCommitSegment:
+		return new(CommitSegment)
+	case KindCreate:
+		return new(Create)
+	case KindClose:
+		return new(Close)
+	case KindTrim:
+		return new(Trim)
+	case KindDelete:
+		return new(Delete)
+	case KindTouch:
+		return new(Touch)
+	case KindExpire:
+		return new(Expire)
+	case KindTick:
+		return new(Tick)
+	case KindCheckpoint:
+		return new(Checkpoint)
+	case KindActivate:
+		return new(Activate)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,50 @@
+// Package commands is the closed set of commands: every change that PicoMQ
+// ever makes is one of these values, appended to the log by a node and applied
+// by every node.
+//
+// # The set
+//
+//	kind             fields                                    proposed by        changes                              refused when
+//	 1 RegisterNode  cluster, node, incarnation, address,      a starting node    node table; its index is the epoch   another cluster; level too low
+//	                 level, release
+//	 2 CommitSegment sequence, size, appends in columns,       a node, after its  tails, extents, producers, closed    each append alone: no such stream,
+//	                 producers, creates, given up              put is durable     flags, names of creates inside       duplicate, stale epoch, closed, gap,
+//	                                                                                                                   condition, Stream-Seq; the whole: its
+//	                                                                                                                   sequence was given up or used
+//	 3 Create        name, config, closed                      a request          a new stream under a free name       the name is taken by another
+//	                                                                                                                   configuration (same: not new)
+//	 4 Close         id, producer, match, stream-seq           a request          closed flag, producer                as an append
+//	 5 Trim          id, to                                    a request          start, clamped to the tail; extents  no such stream
+//	 6 Delete        id                                        a request          the stream goes, the name is free    no such stream
+//	 7 Touch         ids                                       reads, in batches  idle deadlines restart               ids that are gone are skipped
+//	 8 Expire        ids                                       a request past a   those past their deadline go         ids not due at this log time stay
+//	                                                           deadline, the sweep
+//	 9 Tick          -                                         the lease holder   log time and active time move        never
+//	10 Checkpoint    index, digest                             every node         nothing; compares digests            the digest differs: Diverged
+//	11 Activate      level, release                            an operator's act  the feature level                    the level does not grow; a live
+//	                                                                                                                   node does not understand it
+//
+// Every command but a registration is refused as fenced when its origin's
+// epoch is not the newest of its node, and ignored when its origin's sequence
+// is not above the highest applied for that epoch.
+//
+// # The wire
+//
+// A log row's payload is CBOR (RFC 8949), so that any CBOR tool reads it
+// without this package, in one fixed form:
+//
+//	payload   {1: format version = 1, 2: proposer's clock in ms, 3: [proposal, …]}
+//	proposal  {1: node, 2: epoch, 3: sequence, 4: [command, …]}
+//	command   [kind, version, {field number: value, …}]
+//
+// Maps are of indefinite length with integer keys ascending; a field with its
+// zero value is left out. Integers are in their shortest form. The columns of
+// CommitSegment are byte strings of LEB128 varints, laid out in its comment.
+// A (kind, version) that was released never changes what it means or how it is
+// written; a field is added by a new version. One function per command names
+// its fields once and serves both directions, so the two cannot drift apart.
+//
+// Decoding checks every length against the bytes that remain before it
+// allocates, refuses unknown kinds, versions and fields, duplicate and
+// unordered keys and trailing bytes, and never panics.
+package commands
