@@ -3,7 +3,7 @@
 #   docker build -t picomq .
 #   docker run -p 4437:4437 -v picomq-data:/data picomq
 
-FROM golang:1.26-bookworm AS build
+FROM golang:1.26.8-bookworm AS build
 ARG VERSION=dev
 WORKDIR /src
 
@@ -14,18 +14,18 @@ RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION}" -o /out/picomq ./cmd/picomq
 
-# Folders that the empty image cannot make for itself. A new volume takes over the owner of /data.
-RUN mkdir -m 0700 /out/data && chown 65532:65532 /out/data && mkdir -m 1777 /out/tmp
+# Folders that the server writes to and cannot make itself on an empty image.
+RUN install -d -m 0700 /out/writable/data && install -d -m 1777 /out/writable/tmp
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/picomq /picomq
-COPY --from=build /out/data /data
-COPY --from=build /out/tmp /tmp
+COPY --from=build --chown=65532:65532 /out/writable/ /
 
 USER 65532:65532
+# A new named volume takes over the owner of this folder; a bind mount must belong to 65532.
 VOLUME /data
-# 4437 is the data port. 4438 is the admin listener: publish it only where it may be seen.
+# 4437 serves streams. 4438 is the admin listener: publish it only where strangers cannot reach it.
 EXPOSE 4437 4438
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/picomq"]
