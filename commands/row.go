@@ -1,0 +1,154 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// RowID is the random name of one log row, never 0. Each row carries its
+// predecessor's, so a log that lost its tail and grew another is noticed: the
+// same index then has another row id.
+type RowID int64
+
+// Position is an index and which row stands there. The zero value is before
+// the first row.
+type Position struct {
+	Index Index
+	Row   RowID
+}
+
+// String prints index#row.
+func (p Position) String() string { return fmt.Sprintf("%d#%016x", p.Index, uint64(p.Row)) }
+
+// Row is one row of the log as stored.
+type Row struct {
+	Index        Index
+	ID           RowID
+	Previous     RowID // the ID of the row at Index-1; 0 for the first row
+	DatabaseTime stream.Time
+	Payload      []byte // an encoded [Payload]
+}
+
+// Position is the row's place.
+func (r Row) Position() Position { return Position{Index: r.Index, Row: r.ID} }
+
+// Insert asks the log for one more row.
+type Insert struct {
+	Origin  Origin
+	Payload []byte // an encoded [Payload] of 1 to MaxPayload bytes
+	// Applied is the last row that the proposer applied. The log refuses the
+	// insert when that row is not there any more.
+	Applied Position
+	Summary Summary
+}
+
+// Summary is what a person at a SQL prompt sees of a payload.
+type Summary struct {
+	Kinds    string // kind names and counts: "commit 3 touch 1"
+	Commands int
+	Appends  int
+}
+
+// Inserted is where a row came to stand.
+type Inserted struct {
+	Position
+	Previous     RowID
+	DatabaseTime stream.Time
+}
+
+// Snapshot is the log's record of one snapshot object in the bucket.
+type Snapshot struct {
+	Index     Index
+	Digest    Digest
+	Key       string
+	Bytes     int64
+	Taken     stream.Time
+	Confirmed bool // by another node's digest or a replay; only then it may be installed
+}
+
+// Heartbeat is what a node last told about itself. It decides nothing.
+type Heartbeat struct {
+	Node             NodeID
+	Epoch            Epoch
+	Incarnation      Incarnation
+	Address, Release string
+	Applied          Index
+	At               stream.Time // database time, set by the log
+}
+
+// Holder is who holds a lease: one process start of a node.
+type Holder struct {
+	Node  NodeID
+	Epoch Epoch
+}
+
+// What an insert that failed means. An error of a log's Append matches exactly
+// one of these with errors.Is, or, when it matches none, the insert was
+// refused for good and wrote nothing.
+var (
+	// ErrNotSent: nothing was written, and the same insert may be tried again.
+	ErrNotSent = errors.New("the log row was not written")
+	// ErrUnknown: the row may have been written or not, and may still be
+	// written by a statement that is under way. Look its origin up and repeat
+	// the insert under the same origin: only one of the two can succeed.
+	ErrUnknown = errors.New("whether the log row was written is unknown")
+	// ErrDuplicateOrigin: a row with this origin is in the log already.
+	ErrDuplicateOrigin = errors.New("a log row with this origin exists")
+	// ErrLostTail: the log is not the one that the proposer applied; it is a
+	// [*LostTailError].
+	ErrLostTail = errors.New("the log lost rows that were applied")
+)
+
+// LostTailError says that the log does not hold a row that this node applied:
+// the database was restored from an older copy, or failed over to a replica
+// that lacked commits.
+type LostTailError struct {
+	Applied Position // what the node applied last
+	Found   RowID    // the row now at Applied.Index; 0 when there is none
+	Head    Position // the log's last row
+}
+
+// Error names the range of rows that is lost or in doubt.
+func (e *LostTailError) Error() string {
+	if e.Head.Index < e.Applied.Index {
+		return fmt.Sprintf("%v: rows %d to %d are gone (applied up to %v, the log ends at %v): restore the database to a state that has them",
+			ErrLostTail, e.Head.Index+1, e.Applied.Index, e.Applied, e.Head)
+	}
+	return fmt.Sprintf("%v: rows up to %d were replaced by others (applied %v, the log has %v there and ends at %v): restore the database to a state that has them",
+		ErrLostTail, e.Applied.Index, e.Applied, Position{Index: e.Applied.Index, Row: e.Found}, e.Head)
+}
+
+// Is makes the error match [ErrLostTail].
+func (e *LostTailError) Is(target error) bool { return target == ErrLostTail }
+
+// PayloadDigest is the XXH64 of an encoded payload. The log keeps it beside the
+// origin, so that a foreign row under one's own origin is recognised.
+func PayloadDigest(payload []byte) uint64 { return xxhash.Sum64(payload) }
+
+// Summary counts what the payload holds.
+func (p *Payload) Summary() Summary {
+	var counts [256]int
+	var s Summary
+	for i := range p.Proposals {
+		for _, c := range p.Proposals[i].Commands {
+			counts[c.Kind()]++
+			s.Commands++
+			if m, ok := c.(*CommitSegment); ok {
+				s.Appends += int(m.Count)
+			}
+		}
+	}
+	var kinds []string
+	for k, n := range counts {
+		if n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%v %d", Kind(k), n))
+		}
+	}
+	s.Kinds = strings.Join(kinds, " ")
+	return s
+}
