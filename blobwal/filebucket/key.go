@@ -86,21 +86,25 @@ func mustEscape(c rune) bool {
 func isStagingName(name string) bool { return strings.EqualFold(name, stagingName) }
 
 // unescapeSegment reverses escapeSegment. It reports false for a name that is
-// not the escape of any segment, which therefore is not ours.
+// not the escape of any segment, which therefore is not ours. Only the one spelling
+// that escapeSegment makes counts: two names for one key would list it twice.
 func unescapeSegment(name string) (string, bool) {
 	if name == emptyName {
 		return "", true
 	}
-	if !utf8.ValidString(name) || isStagingName(name) {
-		return "", false
-	}
+	segment, ok := unescapeBytes(name)
+	return segment, ok && utf8.ValidString(segment) && escapeSegment(segment) == name
+}
+
+// unescapeBytes replaces each "%XX" by the byte it stands for.
+func unescapeBytes(name string) (string, bool) {
 	if !strings.Contains(name, "%") {
-		return name, strings.IndexFunc(name, mustEscape) < 0
+		return name, true
 	}
-	segment := make([]byte, 0, len(name))
+	out := make([]byte, 0, len(name))
 	for i := 0; i < len(name); i++ {
 		if name[i] != '%' {
-			segment = append(segment, name[i])
+			out = append(out, name[i])
 			continue
 		}
 		if i+2 >= len(name) {
@@ -110,10 +114,8 @@ func unescapeSegment(name string) (string, bool) {
 		if high < 0 || low < 0 {
 			return "", false
 		}
-		segment = append(segment, byte(high<<4|low))
+		out = append(out, byte(high<<4|low))
 		i += 2
 	}
-	// Only the one spelling that escapeSegment makes counts: two names for one key
-	// would list it twice.
-	return string(segment), escapeSegment(string(segment)) == name && !strings.Contains(string(segment), "/")
+	return string(out), true
 }

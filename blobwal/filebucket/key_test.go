@@ -101,7 +101,7 @@ func TestKeyBesideDirectory(t *testing.T) {
 }
 
 func FuzzKey(f *testing.F) {
-	for _, seed := range []string{"a/b", "../x", "//", "%2F", ".filebucket", "\x00", "a%", "é/\\"} {
+	for _, seed := range []string{"", ".", "a/b", "../x", "//", "%2F", ".filebucket", "\x00", "a%", "é/\\"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
