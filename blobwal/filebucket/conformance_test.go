@@ -58,7 +58,7 @@ func (errorAs) ErrorCheck(b *blob.Bucket, err error) error {
 		return fmt.Errorf("ErrorAs found no *Error or no *fs.PathError in %w", err)
 	}
 	if ours.Op != "get" || ours.Key == "" || ours.Path != system.Path {
-		return fmt.Errorf("%+v does not describe the read", ours)
+		return fmt.Errorf("operation, key or path is wrong in %w", ours)
 	}
 	return nil
 }

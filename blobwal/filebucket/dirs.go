@@ -152,7 +152,9 @@ type openDir struct {
 }
 
 // sync makes every change in the directory since it was opened durable. It fails
-// for good once it has failed, for every opener of this directory.
+// for good once it has failed, for every opener of this directory: so it looks for
+// a failure before, lest it ask again, and after, since an fsync that failed beside
+// this one may have concerned an entry that this one answers for.
 func (o *openDir) sync() error {
 	if err := o.dirs.failure(o.path); err != nil {
 		return err
@@ -161,7 +163,7 @@ func (o *openDir) sync() error {
 		o.dirs.fail(o.path, err)
 		return err
 	}
-	return nil
+	return o.dirs.failure(o.path)
 }
 
 // close drops the descriptor. It was open for reading: there is nothing to lose.

@@ -31,7 +31,9 @@
 // "it exists" as "it is safe". For the same reason step 3 syncs directories that
 // somebody else created: that they exist does not mean they are durable.
 //
-// A cancelled context is honoured until step 4; nothing is left behind then.
+// A cancelled context is honoured until step 4; nothing is left behind then. It
+// does not interrupt a system call: a put may outlast its context by as long as
+// the device takes.
 //
 // # Failed fsync
 //

@@ -170,7 +170,6 @@ func TestNoFsyncIsSuperfluous(t *testing.T) {
 			require.NoError(t, put(st.bucket, s.key, newContent, &s.opts))
 			trace := st.rec.trace()
 			path := filepath.Join(st.dir, s.key)
-			written := st.power(trace).live[path]
 			for i, c := range trace {
 				if c.step != stepSyncFile && c.step != stepSyncDir {
 					continue
@@ -179,7 +178,6 @@ func TestNoFsyncIsSuperfluous(t *testing.T) {
 				whole := p.survives(st.dir, path) && p.durable[path] == p.live[path]
 				require.False(t, whole, "survives without step %d, %s %s", i, c.step, c.path)
 			}
-			require.NotNil(t, written)
 		})
 	}
 }

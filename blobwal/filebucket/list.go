@@ -20,8 +20,9 @@ var errPageFull = errors.New("page is full")
 
 // ListPaged implements driver.Bucket. It walks only the directories that the
 // prefix and the page token leave open, in key order, one directory's names in
-// memory at each level. What vanishes meanwhile is left out; what stays for the
-// whole walk is listed.
+// memory at each level. Every page reads these directories anew, so keys should
+// spread over many. What vanishes meanwhile is left out; what stays for the whole
+// walk is listed.
 func (b *bucket) ListPaged(ctx context.Context, opts *driver.ListOptions) (*driver.ListPage, error) {
 	if opts.BeforeList != nil {
 		if err := opts.BeforeList(asNothing); err != nil {

@@ -107,7 +107,7 @@ func ownerOf(name string) (string, bool) {
 	return id, ok
 }
 
-// sweepID removes the named files of id unless its lock is held. The lock is kept
+// sweepID removes the named files of id unless its lock is held, or not ours to try. The lock is kept
 // until they are gone, and its file goes last. No lock file means that its owner
 // closed: it is made before the first temporary.
 func (s *staging) sweepID(id string, names []string) error {
@@ -119,6 +119,8 @@ func (s *staging) sweepID(id string, names []string) error {
 		if locked, err := tryLock(lock); err != nil || !locked {
 			return err
 		}
+	case errors.Is(err, fs.ErrPermission):
+		return nil // another user's, who may be alive
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
