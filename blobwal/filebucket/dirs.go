@@ -15,9 +15,9 @@ const (
 	// it all are forgotten, which costs each its parent's fsync once more.
 	maxKnownDirs = 8192
 
-	// maxFailedDirs bounds how many directories are remembered as failed. Beyond
-	// it all are taken for failed.
-	maxFailedDirs = 1024
+	// maxFailed bounds how many paths are remembered as failed. Beyond it all
+	// are taken for failed.
+	maxFailed = 1024
 )
 
 // dirs creates directories and makes them durable. It is safe for concurrent use.
@@ -32,7 +32,7 @@ type dirs struct {
 
 	mu     sync.Mutex          // guards what follows; never held over a system call
 	known  map[string]struct{} // by path, at most maxKnownDirs
-	failed map[string]error    // why the fsync failed, at most maxFailedDirs
+	failed map[string]error    // why fsync failed, by path of directory or object, at most maxFailed
 }
 
 func newDirs(d disk, root string, mode fs.FileMode) *dirs {
@@ -122,24 +122,24 @@ func (d *dirs) forget() {
 	clear(d.known)
 }
 
-// fail marks the directory at path as one whose fsync failed.
+// fail marks the directory or object at path as one whose fsync failed.
 func (d *dirs) fail(path string, cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.failed) < maxFailedDirs {
+	if len(d.failed) < maxFailed {
 		d.failed[path] = cause
 	}
 }
 
-// failure returns an error if an fsync of the directory at path has failed.
+// failure returns an error if an fsync of the directory or object at path has failed.
 func (d *dirs) failure(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if cause, ok := d.failed[path]; ok {
-		return fmt.Errorf("%w (%s: %w)", errDirectory, path, cause)
+		return fmt.Errorf("%w (%s: %w)", errUnsynced, path, cause)
 	}
-	if len(d.failed) >= maxFailedDirs {
-		return fmt.Errorf("%w (%d directories have failed)", errDirectory, len(d.failed))
+	if len(d.failed) >= maxFailed {
+		return fmt.Errorf("%w (of %d directories or objects)", errUnsynced, len(d.failed))
 	}
 	return nil
 }

@@ -20,14 +20,14 @@ func TestDirsAreBounded(t *testing.T) {
 	require.False(t, d.isKnown("/root/0"))
 
 	cause := errors.New("device is gone")
-	for i := range maxFailedDirs {
+	for i := range maxFailed {
 		require.NoError(t, d.failure("/root/good"))
 		d.fail("/root/"+strconv.Itoa(i), cause)
 	}
 	require.ErrorIs(t, d.failure("/root/0"), cause)
-	require.ErrorIs(t, d.failure("/root/good"), errDirectory)
+	require.ErrorIs(t, d.failure("/root/good"), errUnsynced)
 	d.fail("/root/more", cause)
-	require.Len(t, d.failed, maxFailedDirs)
+	require.Len(t, d.failed, maxFailed)
 }
 
 // A put whose fsync succeeds beside one of the same directory that fails is refused:
@@ -44,5 +44,5 @@ func TestSyncBesideAFailedOne(t *testing.T) {
 		}
 		return nil
 	}
-	require.ErrorIs(t, open.sync(), errDirectory)
+	require.ErrorIs(t, open.sync(), errUnsynced)
 }

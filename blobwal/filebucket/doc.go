@@ -43,7 +43,9 @@
 //   - a file whose fsync failed is removed before it gets its name;
 //   - a directory whose fsync failed refuses puts and deletes until the bucket
 //     is opened again. The entry that may be lost is not taken back, since
-//     another process may have seen it meanwhile.
+//     another process may have seen it meanwhile;
+//   - of an object whose fsync failed when a create-only put found it, no later put
+//     through this bucket says that it exists.
 //
 // A directory is opened before it is changed and synced through that descriptor:
 // Linux reports a write-back error once to each descriptor that was open when

@@ -231,22 +231,17 @@ func (s scenario) failStep(t *testing.T, step int, errno syscall.Errno) {
 	for _, c := range st.rec.trace() {
 		if c.step == stepSyncFile || c.step == stepSyncDir {
 			refused := failed == c.step && trace[step].path == c.path
-			require.False(t, refused && !s.syncsExisting(c, st.dir), "%s %s was tried again", c.step, c.path)
+			require.False(t, refused, "%s %s was tried again", c.step, c.path)
 		}
 	}
-	if failed == stepSyncDir {
-		require.ErrorIs(t, retry, errDirectory)
+	if failed == stepSyncDir || s.exists && failed == stepSyncFile && trace[step].path == filepath.Join(st.dir, s.key) {
+		require.ErrorIs(t, retry, errUnsynced)
 	} else if !s.exists {
 		require.NoError(t, retry)
 	}
 	if !strings.Contains(s.want[step], "sync-dir .") {
 		require.NoError(t, put(st.bucket, "unrelated/key", oldContent, createOnly()))
 	}
-}
-
-// syncsExisting reports whether c is the fsync of an object that is there.
-func (s scenario) syncsExisting(c call, dir string) bool {
-	return c.step == stepSyncFile && c.path == filepath.Join(dir, s.key)
 }
 
 // requireWhole checks that the key is as before the put, or has the new content.
@@ -308,9 +303,9 @@ func TestFailedDirectory(t *testing.T) {
 	rec.reset(nil)
 
 	for _, key := range []string{"bad/old", "bad/new", "bad/newer"} {
-		require.ErrorIs(t, put(b, key, newContent, createOnly()), errDirectory, key)
+		require.ErrorIs(t, put(b, key, newContent, createOnly()), errUnsynced, key)
 	}
-	require.ErrorIs(t, b.Delete(ctx, "bad/old"), errDirectory)
+	require.ErrorIs(t, b.Delete(ctx, "bad/old"), errUnsynced)
 	for _, c := range rec.trace() {
 		require.NotEqual(t, stepSyncDir, c.step)
 	}

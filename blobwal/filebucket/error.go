@@ -20,8 +20,9 @@ var (
 	errKey = errors.New("not storable")
 	// errDamaged says that an object's attribute trailer does not add up.
 	errDamaged = errors.New("attribute trailer is damaged")
-	// errDirectory says that an earlier fsync of a directory failed.
-	errDirectory = errors.New("an earlier fsync of this directory failed, so a later one proves nothing: check the device, then restart")
+	// errUnsynced says that an earlier fsync of a directory, or of an object that a
+	// create-only put found, failed.
+	errUnsynced = errors.New("an earlier fsync failed, so a later one proves nothing: check the device, then restart")
 )
 
 // Error is the error of one operation on one object. gcerrors.Code of the error

@@ -115,3 +115,28 @@ func TestDirectoryTakenAway(t *testing.T) {
 	require.NoError(t, put(b, "a/b/k", "y", createOnly()))
 	require.True(t, newPower(dir).play(rec.trace()).survives(dir, filepath.Join(dir, "a", "b", "k")))
 }
+
+// A parent that is not ours to open or sync is the administrator's business when the
+// root was there before, and an error when it has to be made.
+func TestParentOfAnotherUser(t *testing.T) {
+	base := t.TempDir()
+	root := filepath.Join(base, "root")
+	for _, refused := range []step{stepOpenDir, stepMkdir, stepSyncDir} {
+		d := disk{tap: func(c call) error {
+			about := c.path == base || c.step == stepMkdir && c.path == root
+			if about && c.step == refused {
+				return os.ErrPermission
+			}
+			return nil
+		}}
+		_, err := openBucket(root, nil, d)
+		require.ErrorIs(t, err, os.ErrPermission, refused)
+		require.NoError(t, os.RemoveAll(root))
+
+		require.NoError(t, os.Mkdir(root, 0o700))
+		b, err := openBucket(root, nil, d)
+		require.NoError(t, err, refused)
+		require.NoError(t, b.Close())
+		require.NoError(t, os.RemoveAll(root))
+	}
+}

@@ -170,6 +170,9 @@ func (w *writer) name() error {
 // syncExisting syncs the object that a create-only put found and returns errExists.
 // Its writer did so before naming it, but a file may also have been copied here.
 func (w *writer) syncExisting() error {
+	if err := w.bucket.dirs.failure(w.path); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(w.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errExists // it did when link was called, and was deleted since
@@ -179,6 +182,7 @@ func (w *writer) syncExisting() error {
 	}
 	defer func() { _ = f.Close() }()
 	if err := w.bucket.disk.syncFile(f); err != nil {
+		w.bucket.dirs.fail(w.path, err)
 		return err
 	}
 	return errExists
