@@ -33,8 +33,9 @@ func (p *Payload) Encode() []byte {
 	return c.buf
 }
 
-// DecodePayload reads the payload of a log row. The command's columns alias
-// data. What it allocates is bounded by a small multiple of len(data). The
+// DecodePayload reads the payload of a log row. The commands' columns alias
+// data. Whatever data holds, it allocates at most 96 bytes per byte of it and
+// one kilobyte: the dearest are commands without fields, 5 bytes each. The
 // error is an [*UnknownError] when the row is newer than this binary.
 func DecodePayload(data []byte) (Payload, error) {
 	c := &coder{buf: data, decoding: true}
@@ -54,18 +55,25 @@ func DecodePayload(data []byte) (Payload, error) {
 
 func (p *Payload) code(c *coder) {
 	c.open()
-	format := uint64(payloadFormat)
+	var format uint64
+	if !c.decoding {
+		format = payloadFormat
+	}
 	number(c, 1, &format)
-	if format != payloadFormat && c.err == nil {
+	switch {
+	case c.err != nil || format == payloadFormat:
+	case format == 0:
+		c.fail("the payload format is missing")
+	default:
 		c.err = &UnknownError{Format: format}
 	}
 	c.signed(2, (*int64)(&p.Clock))
-	list(c, 3, &p.Proposals, func(c *coder, p *Proposal) {
+	list(c, 3, 2, &p.Proposals, func(c *coder, p *Proposal) {
 		c.open()
 		number(c, 1, &p.Origin.Node)
 		number(c, 2, &p.Origin.Epoch)
 		number(c, 3, &p.Origin.Seq)
-		list(c, 4, &p.Commands, codeCommand)
+		list(c, 4, 5, &p.Commands, codeCommand)
 		c.close()
 	})
 	c.close()
@@ -115,13 +123,13 @@ func (m *CommitSegment) code(c *coder) {
 	for i, column := range []*[]byte{&m.IDs, &m.Records, &m.Bytes, &m.Flags, &m.Producers, &m.Matches, &m.StreamSeqs} {
 		c.bytes(uint64(4+i), column)
 	}
-	list(c, 11, &m.ProducerIDs, func(c *coder, s *string) { c.str(s) })
-	list(c, 12, &m.Creates, func(c *coder, m *Create) {
+	list(c, 11, 1, &m.ProducerIDs, func(c *coder, s *string) { c.str(s) })
+	list(c, 12, 2, &m.Creates, func(c *coder, m *Create) {
 		c.open()
 		m.code(c)
 		c.close()
 	})
-	list(c, 13, &m.GivenUp, func(c *coder, v *uint64) { c.uint(v) })
+	list(c, 13, 1, &m.GivenUp, func(c *coder, v *uint64) { c.uint(v) })
 	if c.decoding && c.err == nil {
 		c.err = m.check()
 	}
@@ -161,7 +169,7 @@ func (m *Touch) code(c *coder) { codeIDs(c, &m.IDs) }
 func (m *Expire) code(c *coder) { codeIDs(c, &m.IDs) }
 
 func codeIDs(c *coder, ids *[]stream.ID) {
-	list(c, 1, ids, func(c *coder, id *stream.ID) { c.uint((*uint64)(id)) })
+	list(c, 1, 1, ids, func(c *coder, id *stream.ID) { c.uint((*uint64)(id)) })
 	if c.decoding && len(*ids) > MaxIDs {
 		c.fail("%d ids; at most %d are allowed", len(*ids), MaxIDs)
 	}

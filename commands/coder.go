@@ -185,18 +185,31 @@ func (c *coder) nonzero(key uint64, zero bool) {
 	}
 }
 
-// fixed is a byte string of exactly len(b) bytes.
+// fixed is a byte string of exactly len(b) bytes, left out when all are zero.
 func (c *coder) fixed(key uint64, b []byte) {
-	v := b
+	var v []byte
+	if !allZero(b) {
+		v = b
+	}
 	c.bytes(key, &v)
-	if !c.decoding || c.err != nil {
+	if !c.decoding || c.err != nil || v == nil {
 		return
 	}
 	if len(v) != len(b) {
 		c.fail("field %d has %d bytes where %d belong", key, len(v), len(b))
 		return
 	}
+	c.nonzero(key, allZero(v))
 	copy(b, v)
+}
+
+func allZero(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *coder) signed(key uint64, v *int64) {
@@ -264,30 +277,28 @@ func optional[T any](c *coder, key uint64, v **T, each func(*coder, *T)) {
 	each(c, *v)
 }
 
-// list codes an array field. The announced length is checked against the bytes
-// that remain, and the slice grows with what was really read.
-func list[T any](c *coder, key uint64, v *[]T, each func(*coder, *T)) {
+// list codes an array field whose items take at least smallest bytes each. The
+// announced length is checked against the bytes that remain, and then the slice
+// is allocated once, at that length.
+func list[T any](c *coder, key, smallest uint64, v *[]T, each func(*coder, *T)) {
 	if !c.key(key, len(*v) > 0) {
 		return
 	}
 	n := c.head(majorArray, uint64(len(*v)))
-	if !c.decoding {
-		for i := range *v {
-			each(c, &(*v)[i])
+	if c.decoding {
+		if n > uint64(len(c.buf))/smallest {
+			c.fail("%d items announced, %d bytes left", n, len(c.buf))
 		}
-		return
-	}
-	if n > uint64(len(c.buf)) {
-		c.fail("%d items announced, %d bytes left", n, len(c.buf))
-	}
-	c.nonzero(key, n == 0)
-	*v = nil
-	for range n {
+		c.nonzero(key, n == 0)
 		if c.err != nil {
 			return
 		}
-		var item T
-		each(c, &item)
-		*v = append(*v, item)
+		*v = make([]T, n)
+	}
+	for i := range *v {
+		each(c, &(*v)[i])
+		if c.err != nil {
+			return
+		}
 	}
 }

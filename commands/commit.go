@@ -223,10 +223,10 @@ func (c *CommitSegment) check() error {
 	var records, bytes uint64
 	for it.Next(&a) {
 		records += uint64(a.Records)
-		bytes += a.Bytes
-		if records > 1<<32-1 || a.Bytes > c.Size || bytes > c.Size {
+		if records > 1<<32-1 || a.Bytes > c.Size-bytes {
 			return errColumns
 		}
+		bytes += a.Bytes
 	}
 	rest := &it.commit
 	left := len(rest.IDs) + len(rest.Records) + len(rest.Bytes) + len(rest.Producers) + len(rest.Matches) + len(rest.StreamSeqs)

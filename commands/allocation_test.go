@@ -1,0 +1,66 @@
+package commands_test
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/commands"
+)
+
+// allocated is the bytes that f allocates, whether or not they are kept. Tests
+// of this package do not run in parallel, so they are f's alone.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestDecodingAllocatesInProportion feeds the decoder what costs it most per
+// byte and holds it to the bound that DecodePayload documents.
+func TestDecodingAllocatesInProportion(t *testing.T) {
+	const n = 60_000
+	repeat := func(item string, count int) []byte { return bytes.Repeat(bytesOf(t, item), count) }
+	proposal := func(head string, body []byte) []byte {
+		return append(bytesOf(t, "bf 01 01 03 81 bf 04 "+head), body...)
+	}
+	// Closed is a row that decodes; open ends early, after all was allocated.
+	closed := func(data []byte) []byte { return append(data, 0xff, 0xff) }
+	for _, c := range []struct {
+		what string
+		data []byte
+		ok   bool
+	}{
+		{"proposals announced, none there", append(bytesOf(t, "bf 01 01 03 99 ea 60"), make([]byte, n)...), false},
+		{"as many as bytes remain", append(bytesOf(t, "bf 01 01 03 99 75 30"), make([]byte, n)...), false},
+		{"2^64-1 proposals announced", bytesOf(t, "bf 01 01 03 9b ffffffffffffffff ff"), false},
+		{"empty proposals", append(append(bytesOf(t, "bf 01 01 03 99 ea 60"), repeat("bf ff", n)...), 0xff), true},
+		{"commits without fields", closed(proposal("99 ea 60", repeat("83 02 01 bf ff", n))), true},
+		{"registrations without fields", closed(proposal("99 ea 60", repeat("83 01 01 bf ff", n))), true},
+		{"ticks", closed(proposal("99 ea 60", repeat("83 09 01 bf ff", n))), true},
+		{"touches of one stream", closed(proposal("99 ea 60", repeat("83 07 01 bf 01 81 01 ff", n))), true},
+		{"closes with empty conditions", closed(proposal("99 ea 60", repeat("83 04 01 bf 02 bf ff 03 00 04 60 ff", n))), true},
+		{"empty creates in a commit, none of them used", proposal("81", append(bytesOf(t, "83 02 01 bf 0c 99 ea 60"), repeat("bf ff", n)...)), false},
+		{"creates announced in every list above them", append(bytesOf(t, "bf 01 01 03 99 75 00 bf 04 99 2e 00 83 02 01 bf 0c 99 75 00"), make([]byte, n)...), false},
+		{"empty producer ids", proposal("81", append(bytesOf(t, "83 02 01 bf 0b 99 ea 60"), repeat("60", n)...)), false},
+		{"producer ids of one byte", proposal("81", append(bytesOf(t, "83 02 01 bf 0b 99 ea 60"), repeat("61 61", n)...)), false},
+		{"sequences given up", proposal("81", append(bytesOf(t, "83 02 01 bf 0d 99 ea 60"), repeat("01", n)...)), false},
+		{"ids beyond what a touch may name", proposal("81", append(bytesOf(t, "83 07 01 bf 01 99 ea 60"), repeat("01", n)...)), false},
+		{"text announced, not there", proposal("81", bytesOf(t, "83 03 01 bf 01 7a ffffffff")), false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			var err error
+			got := allocated(func() { _, err = commands.DecodePayload(c.data) })
+			require.Equal(t, c.ok, err == nil, "%v", err)
+			// The constant of the documented bound, and what the runtime itself
+			// allocates meanwhile.
+			limit := 96*uint64(len(c.data)) + 1<<10 + 4<<10
+			require.LessOrEqual(t, got, limit, "%d bytes in, %d allocated", len(c.data), got)
+			t.Logf("%.1f bytes allocated per byte", float64(got)/float64(len(c.data)))
+		})
+	}
+}
