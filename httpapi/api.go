@@ -1,0 +1,84 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/gorilla/mux"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// The roots of the two protocols. The Durable Streams root is matched first.
+const (
+	durableRoot = "/v1/stream/"
+	picoRoot    = "/"
+)
+
+// API serves both protocols. It is safe for concurrent use.
+type API struct {
+	config      Config
+	handler     http.Handler
+	events      *eventCache
+	subscribers atomic.Int64
+	requests    requestIDs
+
+	// draining is done once Drain was called. Live readers watch it.
+	draining context.Context
+	drain    context.CancelFunc
+}
+
+// New makes an API. It starts no goroutine.
+func New(config Config) (*API, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	a := &API{
+		config:   config,
+		events:   newEventCache(config.EventCacheBytes, config.Metrics),
+		requests: newRequestIDs(),
+	}
+	a.draining, a.drain = context.WithCancel(context.Background())
+	a.handler = a.middleware(a.router())
+	return a, nil
+}
+
+// Handler serves both protocols.
+func (a *API) Handler() http.Handler { return a.handler }
+
+// Drain ends every live reader cleanly, and from now on those that come: long
+// polls answer as if their time were over, event streams end after their last
+// whole event. Everything else goes on. Call it before [http.Server.Shutdown],
+// which would otherwise wait for them.
+func (a *API) Drain() { a.drain() }
+
+// router tells the protocols apart. Paths are matched as they were sent:
+// cleaning them would answer POST with a redirect and take "%2F" for a slash.
+func (a *API) router() http.Handler {
+	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	router.PathPrefix(durableRoot).HandlerFunc(a.serveDurable)
+	router.PathPrefix(picoRoot).HandlerFunc(a.servePico)
+	return router
+}
+
+// isDurable tells whether a request speaks Durable Streams, as the router does.
+func isDurable(r *http.Request) bool { return strings.HasPrefix(r.URL.EscapedPath(), durableRoot) }
+
+func protocolOf(r *http.Request) string {
+	if isDurable(r) {
+		return "durable"
+	}
+	return "pico"
+}
+
+// nameBelow is the stream that a request names: its path below root,
+// percent-decoded once, byte for byte. The error is an *[stream.Error] of code
+// [stream.CodeBadRequest].
+func nameBelow(root string, r *http.Request) (stream.Name, error) {
+	// net/http has refused bad escapes, and decoded Path; the router has
+	// matched root, which needs no escapes, literally.
+	return stream.ParseName(strings.TrimPrefix(r.URL.Path, root))
+}

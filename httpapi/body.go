@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// bodyReserve is the most memory taken for a body on the word of its
+// Content-Length alone.
+const bodyReserve = 256 << 10
+
+// readBody reads the whole body of a request, at most [Config.MaxBody] bytes.
+// The errors are *[stream.Error]: [stream.CodeTooLarge] for a larger one (seen
+// from Content-Length before anything is read), [stream.CodeBadRequest] for one
+// that ends early or is not framed as HTTP says, or takes longer than
+// [Config.BodyTimeout]. Nothing of a body that is not whole is ever written.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := a.config.MaxBody
+	if r.ContentLength > limit {
+		w.Header().Set("Connection", "close") // rather than read what is refused
+		return nil, bodyTooLarge(limit)
+	}
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	deadlines := http.NewResponseController(w)
+	_ = deadlines.SetReadDeadline(time.Now().Add(a.config.BodyTimeout)) // a test's recorder has none
+	var buffer bytes.Buffer
+	if r.ContentLength > 0 {
+		// MinRead more, or the last read would grow the buffer once again.
+		buffer.Grow(int(min(r.ContentLength, bodyReserve)) + bytes.MinRead)
+	}
+	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return nil, a.bodyError(err)
+	}
+	_ = deadlines.SetReadDeadline(time.Time{})
+	a.config.Metrics.bodyBytes.WithLabelValues("in").Add(float64(buffer.Len()))
+	return buffer.Bytes(), nil
+}
+
+func bodyTooLarge(limit int64) error {
+	return stream.Errorf(stream.CodeTooLarge,
+		"the request body is larger than %d bytes; send it in several requests", limit)
+}
+
+func (a *API) bodyError(err error) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return bodyTooLarge(a.config.MaxBody)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return stream.Errorf(stream.CodeBadRequest,
+			"the request body was not whole after %v; nothing was written", a.config.BodyTimeout)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return stream.Errorf(stream.CodeBadRequest, "the request body ended early; nothing was written")
+	default:
+		return stream.Errorf(stream.CodeBadRequest, "the request body could not be read, and nothing was written: %w", err)
+	}
+}
+
+// refuseBody is for requests that must have no body.
+func refuseBody(r *http.Request, what string) error {
+	if r.ContentLength == 0 || r.Body == nil {
+		return nil
+	}
+	var one [1]byte
+	if n, _ := r.Body.Read(one[:]); n > 0 {
+		return stream.Errorf(stream.CodeBadRequest, "%s takes no body; send it without one", what)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+// Package httpapi serves streams over HTTP: the Durable Streams protocol below
+// /v1/stream/ and the Pico protocol everywhere else, on one port. One stream
+// has two spellings, and what is written through one is read through the other.
+//
+// The package knows HTTP and the vocabulary of package stream, and nothing of
+// storage: everything it does to a stream goes through [Streams], which it
+// declares and the engine satisfies.
+//
+//	api, err := httpapi.New(httpapi.Config{Streams: engine})
+//	server := &http.Server{Handler: api.Handler()}
+//	…
+//	api.Drain()                 // ends live readers
+//	server.Shutdown(ctx)        // then waits for what is left
+//
+// # Who checks what
+//
+// This package checks syntax: names, headers, queries, the batch formats, JSON
+// and UTF-8. Whatever depends on a stream's state (existence, content type,
+// producers, closed or not) is decided behind [Streams], whose refusals are
+// *[stream.Error] values; one table ([refusalOf]) maps their codes to statuses
+// for both protocols. The order in a handler is always the same: route and
+// name, header syntax, body, then the engine.
+//
+// # Bounds
+//
+// Request bodies are bounded by [Config.MaxBody], and memory for one is taken as
+// its bytes arrive. A catch-up response of Durable Streams holds at most
+// [maxReadBytes] of bodies, or one record if that is larger. Live readers (long
+// polls and event streams) are bounded by [Config.MaxSubscribers]; each holds an
+// offset and no queue, so that a slow one costs its socket only, and is cut when
+// a write takes longer than [Config.WriteTimeout]. The bytes of encoded events
+// kept for sharing are bounded by [Config.EventCacheBytes].
+//
+// # Live readers
+//
+// An event stream is a loop: read what is after the offset, write it, wait for
+// more. An event is encoded once for all readers at the same offset of the same
+// stream ([eventCache]); it leaves in one write together with its control event.
+// Every connection ends by itself after [Config.SSEMaxDuration], and readers
+// resume from the last control event they saw.
+//
+// # Offsets on the wire
+//
+// Pico prints an offset as its decimal number. Durable Streams prints a token
+// that clients must treat as opaque: 16 zero digits, reserved, '_', and the
+// offset in 16 digits, so that tokens sort as the offsets do.
+package httpapi

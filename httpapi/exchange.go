@@ -1,0 +1,69 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+)
+
+// exchange is the response of one request, with what the metrics need to know
+// about it. It is the ResponseWriter that every handler is given.
+type exchange struct {
+	http.ResponseWriter
+	status  int // 0 until the header is written
+	written int64
+	live    bool // it waited for data: its duration says nothing about the service
+}
+
+// WriteHeader keeps the first final status.
+func (e *exchange) WriteHeader(status int) {
+	if e.status == 0 && status >= http.StatusOK {
+		e.status = status
+	}
+	e.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts what the client is sent.
+func (e *exchange) Write(p []byte) (int, error) {
+	if e.status == 0 {
+		e.status = http.StatusOK
+	}
+	n, err := e.ResponseWriter.Write(p)
+	e.written += int64(n)
+	return n, err
+}
+
+// Unwrap lets [http.ResponseController] reach the connection.
+func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+// markLive excludes a response from the latency histograms.
+func markLive(w http.ResponseWriter) {
+	if e, ok := w.(*exchange); ok {
+		e.live = true
+	}
+}
+
+// allowWrite gives the client d from now to take what is written next. Where
+// the connection knows no deadlines (a recorder in a test) it does nothing.
+func allowWrite(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+}
+
+// writePiece is the most of a body that is written under one deadline: a client
+// is cut for standing still, not for being slow.
+const writePiece = 256 << 10
+
+// writeBody writes parts of a body one after the other. An error means that
+// the client has gone or stands still; there is nobody to tell.
+func (a *API) writeBody(w http.ResponseWriter, parts ...[]byte) error {
+	for _, part := range parts {
+		for len(part) > 0 {
+			piece := part[:min(len(part), writePiece)]
+			part = part[len(piece):]
+			allowWrite(w, a.config.WriteTimeout)
+			if _, err := w.Write(piece); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

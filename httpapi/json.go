@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// maxJSONDepth is the deepest nesting of arrays and objects in a body. It is
+// far below what makes common parsers give up, so that whatever is stored can
+// be read back.
+const maxJSONDepth = 512
+
+// splitJSON checks that a body is one JSON value in UTF-8 and cuts it into the
+// messages of a JSON stream: the elements of a top-level array (one level only),
+// or the value itself. An empty array has none; whether that is allowed depends
+// on the request. Message text is kept as it was sent, less the white space
+// around it: nothing is parsed and printed again, which would lose big integers,
+// trailing zeros, repeated keys and their order. The messages are parts of body.
+//
+// Time and memory are linear in the body. The errors are *[stream.Error] of code
+// [stream.CodeBadRequest].
+func splitJSON(body []byte) ([][]byte, error) {
+	if !utf8.Valid(body) {
+		return nil, stream.Errorf(stream.CodeBadRequest, "the body is not valid UTF-8, as JSON must be")
+	}
+	value := bytes.Trim(body, jsonSpace)
+	if !json.Valid(value) {
+		return nil, invalidJSON(body)
+	}
+	cut := jsonCutter{text: value}
+	if value[0] == '[' {
+		cut.elements()
+	} else {
+		cut.messages = [][]byte{value}
+		cut.skipValue(0)
+	}
+	if cut.tooDeep {
+		return nil, stream.Errorf(stream.CodeBadRequest, "the JSON body nests deeper than %d levels", maxJSONDepth)
+	}
+	return cut.messages, nil
+}
+
+// jsonSpace is what JSON calls insignificant white space.
+const jsonSpace = " \t\r\n"
+
+// invalidJSON says where a body stops being JSON.
+func invalidJSON(body []byte) error {
+	var ignored json.RawMessage
+	err := json.Unmarshal(body, &ignored)
+	return stream.Errorf(stream.CodeBadRequest, "the body is not valid JSON: %w", err)
+}
+
+// jsonCutter finds values in text that is known to be valid JSON, so it need
+// look at strings and brackets only.
+type jsonCutter struct {
+	text     []byte
+	messages [][]byte
+	tooDeep  bool
+}
+
+// elements cuts the top-level array that text is.
+func (c *jsonCutter) elements() {
+	at := 1
+	for {
+		at = c.skipSpace(at)
+		if c.text[at] == ']' {
+			return // of an empty array: there are no trailing commas
+		}
+		end := c.skipValue(at)
+		c.messages = append(c.messages, bytes.TrimRight(c.text[at:end:end], jsonSpace))
+		if c.text[end] == ']' {
+			return
+		}
+		at = end + 1 // past the comma
+	}
+}
+
+func (c *jsonCutter) skipSpace(at int) int {
+	for bytes.IndexByte([]byte(jsonSpace), c.text[at]) >= 0 {
+		at++
+	}
+	return at
+}
+
+// skipValue is where the value at a position ends: at the comma or bracket
+// that follows it, space before that included, or at the end of the text.
+func (c *jsonCutter) skipValue(at int) int {
+	depth := 0
+	for ; at < len(c.text); at++ {
+		switch c.text[at] {
+		case '"':
+			at = c.skipString(at)
+		case '[', '{':
+			depth++
+			if depth > maxJSONDepth {
+				c.tooDeep = true
+			}
+		case ']', '}':
+			if depth == 0 {
+				return at
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				return at
+			}
+		}
+	}
+	return at
+}
+
+// skipString is where the string that begins at a position has its last quote.
+func (c *jsonCutter) skipString(at int) int {
+	for at++; c.text[at] != '"'; at++ {
+		if c.text[at] == '\\' {
+			at++
+		}
+	}
+	return at
+}
+
+// recordsOf makes one record of each body.
+func recordsOf(bodies [][]byte) []stream.Record {
+	records := make([]stream.Record, len(bodies))
+	for i, body := range bodies {
+		records[i].Body = body
+	}
+	return records
+}
+
+// writeJSONBody answers with a value of ours as JSON.
+func writeJSONBody(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil { // values of ours always marshal
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that has gone needs no answer
+}

@@ -1,0 +1,319 @@
+package memstreams
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// Epoch is the time at which every clock of this package starts.
+const Epoch stream.Time = 1_700_000_000_000
+
+// Streams holds streams. Make one with [New]; it is safe for concurrent use.
+type Streams struct {
+	mu      sync.Mutex
+	now     stream.Time
+	last    uint64 // dense number given last
+	names   map[stream.Name]*row
+	changed chan struct{} // closed and replaced at every change
+	failure error
+}
+
+// row is one stream.
+type row struct {
+	info      stream.Info
+	first     stream.Offset // of records[0]: what trimming left
+	records   []timed
+	touched   stream.Time
+	streamSeq string
+	producers map[string]*producer
+	closedBy  stream.Producer // the request that closed it; ID is empty if none
+}
+
+type timed struct {
+	stream.Record
+	at stream.Time
+}
+
+type producer struct {
+	epoch, seq uint64
+	firsts     map[uint64]stream.Offset // of the requests of this epoch
+}
+
+// New makes a service without streams.
+func New() *Streams {
+	return &Streams{now: Epoch, names: make(map[stream.Name]*row), changed: make(chan struct{})}
+}
+
+// Advance moves the clock.
+func (s *Streams) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now += stream.Time(d.Milliseconds())
+	s.wake()
+}
+
+// FailWith makes every call fail with err until it is called with nil.
+func (s *Streams) FailWith(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+	s.wake()
+}
+
+func (s *Streams) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// find is a stream that exists now. The caller holds mu.
+func (s *Streams) find(name stream.Name) (*row, error) {
+	if s.failure != nil {
+		return nil, s.failure
+	}
+	r := s.names[name]
+	if r != nil && r.expired(s.now) {
+		delete(s.names, name)
+		r = nil
+	}
+	if r == nil {
+		return nil, stream.Errorf(stream.CodeNotFound, "there is no stream %q; create it with PUT", name)
+	}
+	return r, nil
+}
+
+func (r *row) expired(now stream.Time) bool {
+	switch e := r.info.Config.Expiry; e.Kind {
+	case stream.ExpiresIdle:
+		return now >= r.touched+stream.Time(e.TTL*1000)
+	case stream.ExpiresAt:
+		return now >= e.At
+	default:
+		return false
+	}
+}
+
+// Create implements httpapi.Streams.
+func (s *Streams) Create(_ context.Context, name stream.Name, q *stream.CreateRequest) (stream.Created, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := checkJSON(q.Config.ContentType, q.Records, q.JSONChecked); err != nil {
+		return stream.Created{}, err
+	}
+	r, err := s.find(name)
+	if err == nil {
+		if !sameConfig(r.info, q) {
+			return stream.Created{}, stream.Errorf(stream.CodeConflict, "the stream %q exists with another configuration", name)
+		}
+		return stream.Created{Info: r.info}, nil
+	}
+	if stream.CodeOf(err) != stream.CodeNotFound {
+		return stream.Created{}, err
+	}
+	s.last++
+	r = &row{touched: s.now, producers: make(map[string]*producer)}
+	r.info = stream.Info{ID: stream.MakeID(0, s.last), Name: name, Config: q.Config, Created: s.now, Closed: q.Closed}
+	r.add(q.Records, s.now)
+	s.names[name] = r
+	s.wake()
+	return stream.Created{Info: r.info, New: true}, nil
+}
+
+func sameConfig(have stream.Info, q *stream.CreateRequest) bool {
+	return stream.MediaType(have.Config.ContentType) == stream.MediaType(q.Config.ContentType) &&
+		have.Config.Expiry == q.Config.Expiry && have.Closed == q.Closed
+}
+
+func (r *row) add(records []stream.Record, now stream.Time) {
+	for _, record := range records {
+		r.records = append(r.records, timed{record, now})
+	}
+	r.info.Tail += stream.Offset(len(records))
+}
+
+// Append implements httpapi.Streams.
+func (s *Streams) Append(_ context.Context, name stream.Name, q *stream.AppendRequest) (stream.Appended, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(name)
+	if err != nil {
+		return stream.Appended{}, err
+	}
+	duplicate, err := r.check(q)
+	if err != nil || duplicate != nil {
+		return valueOf(duplicate), err
+	}
+	if err := checkJSON(r.info.Config.ContentType, q.Records, q.JSONChecked); err != nil {
+		return stream.Appended{}, err
+	}
+	first := r.info.Tail
+	r.add(q.Records, s.now)
+	r.touched = s.now
+	if q.StreamSeq != nil {
+		r.streamSeq = *q.StreamSeq
+	}
+	r.info.Closed = q.Close
+	answer := stream.Appended{First: first, FirstKnown: true, Next: r.info.Tail, Time: s.now, Closed: q.Close}
+	if q.Producer != nil {
+		r.accept(*q.Producer, first, q.Close)
+		answer.Producer = *q.Producer
+	}
+	s.wake()
+	return answer, nil
+}
+
+func valueOf(a *stream.Appended) stream.Appended {
+	if a == nil {
+		return stream.Appended{}
+	}
+	return *a
+}
+
+// check applies the rules of an append in their order. It answers a duplicate.
+func (r *row) check(q *stream.AppendRequest) (*stream.Appended, error) {
+	if q.Producer != nil {
+		if answer := r.duplicateOf(*q.Producer); answer != nil {
+			return answer, nil
+		}
+		if p := r.producers[q.Producer.ID]; p != nil && q.Producer.Epoch < p.epoch {
+			return nil, &stream.Error{Code: stream.CodeFenced, Message: "a newer epoch of this producer has written", Epoch: p.epoch}
+		}
+	}
+	if r.info.Closed {
+		if q.Producer == nil && q.Close && len(q.Records) == 0 {
+			return &stream.Appended{Next: r.info.Tail, Closed: true}, nil
+		}
+		return nil, &stream.Error{Code: stream.CodeClosed, Message: "the stream is closed", Tail: r.info.Tail, Closed: true}
+	}
+	if len(q.Records) > 0 && q.ContentType != "" && stream.MediaType(q.ContentType) != stream.MediaType(r.info.Config.ContentType) {
+		return nil, stream.Errorf(stream.CodeTypeMismatch, "the stream's content type is %s", r.info.Config.ContentType)
+	}
+	if err := r.checkProducer(q.Producer); err != nil {
+		return nil, err
+	}
+	if q.Match != nil && *q.Match != r.info.Tail {
+		return nil, &stream.Error{Code: stream.CodeMatchFailed, Message: "the tail is elsewhere", Tail: r.info.Tail}
+	}
+	if q.StreamSeq != nil && *q.StreamSeq <= r.streamSeq {
+		return nil, &stream.Error{Code: stream.CodeStreamSeq, Message: "Stream-Seq must grow", Tail: r.info.Tail}
+	}
+	return nil, nil
+}
+
+// duplicateOf answers a request that was accepted before, or is nil. On a
+// closed stream only the request that closed it counts.
+func (r *row) duplicateOf(q stream.Producer) *stream.Appended {
+	p := r.producers[q.ID]
+	if p == nil || p.epoch != q.Epoch || q.Seq > p.seq || r.info.Closed && r.closedBy != q {
+		return nil
+	}
+	first, known := p.firsts[q.Seq]
+	return &stream.Appended{
+		First: first, FirstKnown: known, Next: r.info.Tail, Closed: r.info.Closed, Duplicate: true,
+		Producer: stream.Producer{ID: q.ID, Epoch: p.epoch, Seq: p.seq},
+	}
+}
+
+func (r *row) checkProducer(q *stream.Producer) error {
+	if q == nil {
+		return nil
+	}
+	p, expected := r.producers[q.ID], uint64(0)
+	if p != nil && p.epoch == q.Epoch {
+		expected = p.seq + 1
+	}
+	switch {
+	case q.Seq == expected:
+		return nil
+	case p != nil && p.epoch != q.Epoch:
+		return &stream.Error{Code: stream.CodeEpochStart, Message: "a new epoch begins at sequence 0", Epoch: p.epoch}
+	default:
+		return &stream.Error{Code: stream.CodeSequenceGap, Message: "a sequence was left out", Expected: expected, Received: q.Seq}
+	}
+}
+
+func (r *row) accept(q stream.Producer, first stream.Offset, closing bool) {
+	p := r.producers[q.ID]
+	if p == nil || p.epoch != q.Epoch {
+		p = &producer{epoch: q.Epoch, firsts: make(map[uint64]stream.Offset)}
+		r.producers[q.ID] = p
+	}
+	p.seq = q.Seq
+	p.firsts[q.Seq] = first
+	if closing {
+		r.closedBy = q
+	}
+}
+
+func checkJSON(contentType string, records []stream.Record, checked bool) error {
+	if checked || !stream.IsJSON(contentType) {
+		return nil
+	}
+	for _, record := range records {
+		if !json.Valid(record.Body) {
+			return stream.Errorf(stream.CodeBadRequest, "a record of a JSON stream is not valid JSON")
+		}
+	}
+	return nil
+}
+
+// Trim implements httpapi.Streams.
+func (s *Streams) Trim(_ context.Context, name stream.Name, to stream.Offset) (stream.Info, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(name)
+	if err != nil {
+		return stream.Info{}, err
+	}
+	to = min(max(to, r.info.Start), r.info.Tail)
+	r.records = r.records[to-r.info.Start:]
+	r.first, r.info.Start = to, to
+	r.touched = s.now
+	return r.info, nil
+}
+
+// Delete implements httpapi.Streams.
+func (s *Streams) Delete(_ context.Context, name stream.Name) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.find(name); err != nil {
+		return err
+	}
+	delete(s.names, name)
+	s.wake()
+	return nil
+}
+
+// Head implements httpapi.Streams.
+func (s *Streams) Head(_ context.Context, name stream.Name) (stream.Info, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(name)
+	if err != nil {
+		return stream.Info{}, err
+	}
+	return r.info, nil
+}
+
+// List implements httpapi.Streams.
+func (s *Streams) List(_ context.Context, q stream.ListRequest) (stream.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure != nil {
+		return stream.Page{}, s.failure
+	}
+	var found []stream.Info
+	for name, r := range s.names {
+		if strings.HasPrefix(string(name), q.Prefix) && name > q.StartAfter && !r.expired(s.now) {
+			found = append(found, r.info)
+		}
+	}
+	slices.SortFunc(found, func(a, b stream.Info) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	page := stream.Page{Streams: found[:min(len(found), q.Limit)], More: len(found) > q.Limit}
+	return page, nil
+}

@@ -1,0 +1,119 @@
+package memstreams
+
+import (
+	"context"
+	"sort"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// Read implements httpapi.Streams.
+func (s *Streams) Read(_ context.Context, name stream.Name, q stream.ReadRequest) (*stream.Chunk, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if q.ID != 0 && q.ID != r.info.ID {
+		return nil, stream.Errorf(stream.CodeNotFound, "the stream %q was deleted and made anew", name)
+	}
+	first := r.resolve(q.From)
+	if first < r.info.Start {
+		return nil, &stream.Error{Code: stream.CodeTrimmed, Message: "the offset was trimmed away", Start: r.info.Start}
+	}
+	if first > r.info.Tail {
+		return nil, &stream.Error{Code: stream.CodeBeyondTail, Message: "the offset lies beyond the tail", Tail: r.info.Tail}
+	}
+	r.touched = s.now
+	return r.chunk(first, q.MaxBytes, q.MaxRecords), nil
+}
+
+func (r *row) resolve(p stream.Position) stream.Offset {
+	switch p.Kind {
+	case stream.FromStart:
+		return r.info.Start
+	case stream.FromTail:
+		return r.info.Tail - min(stream.Offset(p.Back), r.info.Tail-r.info.Start)
+	case stream.FromTime:
+		n := sort.Search(len(r.records), func(i int) bool { return r.records[i].at >= p.Time })
+		return r.info.Start + stream.Offset(n)
+	default:
+		return p.Offset
+	}
+}
+
+// chunk makes one run of each timestamp, as segments have one.
+func (r *row) chunk(first stream.Offset, maxBytes, maxRecords int) *stream.Chunk {
+	c := &stream.Chunk{Info: r.info, First: first, Next: first}
+	json := stream.IsJSON(r.info.Config.ContentType)
+	size := 0
+	for _, record := range r.records[first-r.first:] {
+		size += len(record.Body)
+		count := int(c.Next - first)
+		if count > 0 && (size > maxBytes || maxRecords > 0 && count == maxRecords) {
+			break
+		}
+		last := len(c.Runs) - 1
+		if last < 0 || c.Runs[last].Time != record.at {
+			c.Runs = append(c.Runs, stream.Run{First: c.Next, Time: record.at, JSON: json})
+			last++
+		}
+		addRecord(&c.Runs[last], record.Record)
+		c.Next++
+	}
+	c.UpToDate = c.Next == r.info.Tail
+	return c
+}
+
+func addRecord(run *stream.Run, record stream.Record) {
+	if run.JSON && run.Len() > 0 {
+		run.Bodies = append(run.Bodies, ',')
+	}
+	run.Bodies = append(run.Bodies, record.Body...)
+	run.Ends = append(run.Ends, uint32(len(run.Bodies)))
+	if record.Headers != nil && run.Headers == nil {
+		run.Headers = make([][]stream.Header, run.Len()-1)
+	}
+	if run.Headers != nil {
+		run.Headers = append(run.Headers, record.Headers)
+	}
+}
+
+// Wait implements httpapi.Streams.
+func (s *Streams) Wait(ctx context.Context, q stream.WaitRequest) (stream.Info, error) {
+	for {
+		info, changed, err := s.look(q)
+		if err != nil || info.Tail > q.After || info.Closed {
+			return info, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return stream.Info{}, ctx.Err()
+		}
+	}
+}
+
+// look is the stream that is waited for, whose idle time it ends, and the
+// channel that tells of the next change.
+func (s *Streams) look(q stream.WaitRequest) (stream.Info, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure != nil {
+		return stream.Info{}, nil, s.failure
+	}
+	for name, r := range s.names {
+		if r.info.ID != q.ID {
+			continue
+		}
+		if r.info.Config.Expiry.Kind == stream.ExpiresIdle {
+			r.touched = s.now // attached: it is not idle
+		}
+		if _, err := s.find(name); err != nil {
+			return stream.Info{}, nil, err
+		}
+		return r.info, s.changed, nil
+	}
+	return stream.Info{}, nil, stream.Errorf(stream.CodeNotFound, "the stream is gone")
+}
