@@ -1,0 +1,72 @@
+package wire
+
+import (
+	"strconv"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// Error codes of the Pico protocol: the "error" of an [ErrorBody].
+const (
+	ErrorBadRequest       = "bad_request"
+	ErrorUnauthorized     = "unauthorized"
+	ErrorForbidden        = "forbidden"
+	ErrorFenced           = "fenced"
+	ErrorNotFound         = "not_found"
+	ErrorMethodNotAllowed = "method_not_allowed"
+	ErrorConflict         = "conflict"
+	ErrorClosed           = "closed"
+	ErrorSequenceGap      = "sequence_gap"
+	ErrorGone             = "gone"
+	ErrorMatchFailed      = "match_failed"
+	ErrorTooLarge         = "too_large"
+	ErrorOverloaded       = "overloaded"
+	ErrorUnavailable      = "unavailable"
+	ErrorInternal         = "internal"
+	ErrorNotImplemented   = "not_implemented" // with status 501: a feature that this release lacks
+)
+
+// ErrorBody is the body of every refusal of the Pico protocol.
+type ErrorBody struct {
+	Error       string         `json:"error"`                  // for programs: one of the Error constants
+	Message     string         `json:"message"`                // for people: what happened and what to do
+	NextSeq     *stream.Offset `json:"next_seq,omitempty"`     // the tail, where it helps
+	EarliestSeq *stream.Offset `json:"earliest_seq,omitempty"` // the first retained, with gone
+	RequestID   string         `json:"request_id,omitempty"`   // that the server's log carries, with internal
+}
+
+// ListedStream is a stream in a [ListBody].
+type ListedStream struct {
+	Name        string        `json:"name"` // with its leading slash
+	ContentType string        `json:"content_type"`
+	StartSeq    stream.Offset `json:"start_seq"`
+	NextSeq     stream.Offset `json:"next_seq"`
+	Closed      bool          `json:"closed"`
+	TTL         *uint64       `json:"ttl,omitempty"`        // seconds
+	ExpiresAt   string        `json:"expires_at,omitempty"` // RFC 3339
+}
+
+// ListBody is the answer to a list.
+type ListBody struct {
+	Streams []ListedStream `json:"streams"`
+	HasMore bool           `json:"has_more"`
+}
+
+// Control is the data of a Pico control event.
+type Control struct {
+	NextSeq  stream.Offset `json:"next_seq"`
+	UpToDate bool          `json:"up_to_date"`
+	Closed   bool          `json:"closed,omitempty"`
+}
+
+// AppendControl appends the JSON of a control event's data.
+func AppendControl(dst []byte, c Control) []byte {
+	dst = append(dst, `{"next_seq":`...)
+	dst = strconv.AppendUint(dst, uint64(c.NextSeq), 10)
+	dst = append(dst, `,"up_to_date":`...)
+	dst = strconv.AppendBool(dst, c.UpToDate)
+	if c.Closed {
+		dst = append(dst, `,"closed":true`...)
+	}
+	return append(dst, '}')
+}
