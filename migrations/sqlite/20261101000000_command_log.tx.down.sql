@@ -1,0 +1,7 @@
+DROP TRIGGER IF EXISTS command_log_appended;
+DROP TABLE IF EXISTS nodes;
+DROP TABLE IF EXISTS leases;
+DROP TABLE IF EXISTS snapshots;
+DROP TABLE IF EXISTS origins;
+DROP TABLE IF EXISTS command_log;
+DROP TABLE IF EXISTS log_head;

@@ -1,0 +1,123 @@
+package sqllog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/picomq/picomq/commands"
+)
+
+// Append writes one row behind the last and returns where. It is one statement
+// and is not retried here; see the package comment for what its errors mean.
+func (l *Log) Append(ctx context.Context, in commands.Insert) (commands.Inserted, error) {
+	if n := len(in.Payload); n == 0 || n > commands.MaxPayload {
+		return commands.Inserted{}, fmt.Errorf("append %v: a payload of %d bytes; it must have 1 to %d", in.Origin, n, commands.MaxPayload)
+	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	// Taking the connection first keeps "could not connect" apart from "sent,
+	// and then something happened".
+	conn, err := l.writer.DB.Conn(ctx)
+	if err != nil {
+		return commands.Inserted{}, fmt.Errorf("append %v: %w: connect: %w", in.Origin, commands.ErrNotSent, err)
+	}
+	defer func() { _ = conn.Close() }() // gives it back; nothing is lost with an error
+	at, err := l.insert(ctx, conn, in)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.refusal(ctx, conn, in.Applied))
+	case err != nil:
+		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.dialect.classify(err))
+	}
+	if l.dialect.exclusive {
+		l.wake()
+	}
+	return at, nil
+}
+
+// insert runs the appending statement. It answers sql.ErrNoRows when the
+// statement's condition refused the row.
+func (l *Log) insert(ctx context.Context, conn *sql.Conn, in commands.Insert) (at commands.Inserted, err error) {
+	at.Row = newRowID()
+	rows, err := conn.QueryContext(ctx, l.dialect.insert, l.args(
+		int64(at.Row), int64(in.Origin.Node), int64(in.Origin.Epoch), int64(in.Origin.Seq),
+		in.Summary.Kinds, int64(in.Summary.Commands), int64(in.Summary.Appends),
+		int64(commands.PayloadDigest(in.Payload)), in.Payload,
+		int64(in.Applied.Index), int64(in.Applied.Row))...)
+	if err != nil {
+		return at, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	found := false
+	// To the end, not just the one row: SQLite commits in the step after it,
+	// and that is where a full disk shows.
+	for rows.Next() {
+		found = true
+		if err := rows.Scan(&at.Index, &at.Previous, &at.DatabaseTime); err != nil {
+			return at, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return at, err
+	}
+	if !found {
+		return at, sql.ErrNoRows
+	}
+	return at, nil
+}
+
+// refusal says why the statement's condition did not hold: the proposer's last
+// applied row is not there.
+func (l *Log) refusal(ctx context.Context, conn *sql.Conn, applied commands.Position) error {
+	lost := &commands.LostTailError{Applied: applied}
+	const query = `SELECT h.idx, h.row_id, coalesce(c.row_id, 0)
+FROM log_head AS h LEFT JOIN command_log AS c ON c.log = h.log AND c.idx = $1
+WHERE h.log = 0`
+	err := conn.QueryRowContext(ctx, query, l.args(int64(applied.Index))...).Scan(&lost.Head.Index, &lost.Head.Row, &lost.Found)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return errNoHead
+	case err != nil:
+		return fmt.Errorf("%w: it was refused, and asking why failed: %w", commands.ErrNotSent, err)
+	case applied.Index == 0 || lost.Found == applied.Row:
+		// The row is there after all: the refusal was by something else that
+		// changed since, such as a restore under way.
+		return fmt.Errorf("%w: it was refused while the log was changed by hand", commands.ErrNotSent)
+	}
+	return lost
+}
+
+var errNoHead = errors.New("the table log_head has no row for log 0: the database is not whole; restore it")
+
+// FindOrigin looks up the row that an origin came to stand in, with the digest
+// of its payload (see [commands.PayloadDigest]) as it was inserted.
+func (l *Log) FindOrigin(ctx context.Context, o commands.Origin) (at commands.Inserted, digest uint64, found bool, err error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	const query = `SELECT c.idx, c.row_id, c.previous_row_id, c.db_time_ms, c.digest
+FROM origins AS o JOIN command_log AS c ON c.log = o.log AND c.idx = o.idx
+WHERE o.log = 0 AND o.node = $1 AND o.epoch = $2 AND o.seq = $3`
+	var signed int64
+	err = l.writer.DB.QueryRowContext(ctx, query, l.args(int64(o.Node), int64(o.Epoch), int64(o.Seq))...).
+		Scan(&at.Index, &at.Row, &at.Previous, &at.DatabaseTime, &signed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return commands.Inserted{}, 0, false, nil
+	}
+	if err != nil {
+		return commands.Inserted{}, 0, false, fmt.Errorf("find origin %v: %w", o, err)
+	}
+	return at, uint64(signed), true, nil
+}
+
+// newRowID is random and not 0. Two rows with one id would need 2^32 rows at
+// one index.
+func newRowID() commands.RowID {
+	for {
+		if id := commands.RowID(rand.Uint64()); id != 0 {
+			return id
+		}
+	}
+}

@@ -1,0 +1,85 @@
+// Package sqllog keeps the command log in a SQL database: SQLite for a node on
+// its own, Postgres for several. It puts rows in order and hands them out; it
+// does not look inside their payloads.
+//
+//	l, err := sqllog.Open(ctx, "sqlite://picomq-data/log.db", sqllog.Options{})
+//	at, err := l.Append(ctx, commands.Insert{Origin: o, Payload: p, Applied: last})
+//	rows, err := l.Read(ctx, last.Index, 1000, 1<<20)
+//
+// # Appending
+//
+// Indexes are dense: row n+1 is written when row n is committed, never before,
+// and nothing is ever inserted between them. An append is one autocommitted
+// statement, which locks the row of log_head, gives the next index, inserts
+// the row and its origin, and notifies. No answer from a client is awaited
+// while the lock is held, and the server ends a statement, an idle transaction
+// and a silent connection after less than a second ([ServerTimeout]), so a node
+// that freezes anywhere cannot stop the appends of the others. The database's
+// clock is read after the lock is taken: times follow the order of indexes as
+// far as that clock does.
+//
+// The isolation is READ COMMITTED, set for each connection. The statement that
+// waited for the lock goes on from the newest head; its check of the
+// proposer's row may use its own older view, because a row that was applied
+// was committed before the statement began.
+//
+// # What a failed append means
+//
+// A failed append means "unknown", not "failed", unless the database said
+// otherwise:
+//
+//	error                when                                            then
+//	ErrNotSent           no connection; the server refused or rolled      repeat
+//	                     back the statement and said so (table below)
+//	ErrDuplicateOrigin   the origin is in the log                        FindOrigin, compare digests
+//	ErrLostTail          the proposer's last applied row is not there    stop serving
+//	ErrUnknown           the answer was lost: a broken connection, a     FindOrigin, then repeat under
+//	                     cancelled context, a passed deadline, a         the same origin
+//	                     terminated backend, anything not listed
+//	none of these        the insert itself is wrong (its size, a         give up
+//	                     constraint or permission)
+//
+// A repeated insert waits behind a first one still under way, and only one of
+// them can succeed, because origins are unique.
+//
+// An error of severity ERROR was sent by Postgres instead of the commit, so
+// these are certain to have written nothing: 25006 read-only transaction (the
+// primary became a standby), 40001 serialization failure, 40P01 deadlock,
+// 53xxx resources (disk full, memory, connections), 55P03 lock not available,
+// 57014 statement timeout: all ErrNotSent; 22xxx data, 23xxx constraint, 42xxx
+// syntax, name or permission: refused for good. FATAL errors (57P01 terminated
+// by an administrator) and 08xxx arrive on connections that break, possibly
+// between the commit and its answer: unknown. On SQLite: BUSY, LOCKED, FULL,
+// READONLY and CANTOPEN are ErrNotSent, CONSTRAINT is refused for good, the
+// rest is unknown, I/O errors included.
+//
+// # The chain
+//
+// Every row has a random id and carries its predecessor's. [Log.Read] verifies
+// the chain and each payload's digest within what it returns; the caller
+// compares the first row's Previous with what it applied last. An append names
+// the row that its proposer applied last, and is refused when it is not there.
+// A database that was restored from an older copy, or failed over to a replica
+// that lacked commits, so shows at the first append, poll or read, also when
+// it has grown again meanwhile.
+//
+// # Which databases are accepted
+//
+// [Open] refuses a Postgres that is a standby, or has fsync or
+// synchronous_commit off: what it acknowledges may be gone after a crash.
+// Every connection is checked to be to a primary. A pooler between must keep
+// sessions (PgBouncer: pool_mode=session), because settings and LISTEN belong
+// to one. A database migrated by a newer release is refused.
+//
+// SQLite runs in WAL mode with synchronous=FULL, so a commit is on disk when
+// it is acknowledged. One process owns the file: a lock on PATH.lock is held
+// as long as the Log is open, which the kernel releases when the process dies.
+//
+// # Bounds
+//
+// A payload is 1 to commands.MaxPayload bytes. A call takes at most
+// Options.Timeout, connecting included. Postgres: at most [PoolSize]
+// connections and one that listens. SQLite: one that writes and
+// [ReaderPoolSize] that read. Wakeups coalesce in a channel of capacity 1. One
+// goroutine runs as long as a Postgres log is open.
+package sqllog

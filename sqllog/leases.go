@@ -1,0 +1,67 @@
+package sqllog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/picomq/picomq/commands"
+)
+
+type leaseRow struct {
+	bun.BaseModel `bun:"table:leases,alias:held"`
+
+	Log       int    `bun:"log,pk"`
+	Name      string `bun:"name,pk"`
+	Node      int64  `bun:"node"`
+	Epoch     int64  `bun:"epoch"`
+	ExpiresMs int64  `bun:"expires_ms"`
+}
+
+// AcquireLease takes or renews the right to do one kind of maintenance until
+// ttl (at least a millisecond) from now, by the database's clock. It is given
+// when nobody has it, it has run out, or the same node has it with this epoch
+// or an earlier one, which is fenced anyway. A holder must stop by its own
+// monotonic clock before ttl has passed since it called. Nothing may rest on
+// two nodes never holding it at once.
+func (l *Log) AcquireLease(ctx context.Context, name string, by commands.Holder, ttl time.Duration) (held bool, err error) {
+	if ttl < time.Millisecond {
+		return false, fmt.Errorf("acquire the lease %q: a duration of %v; it must be at least 1ms", name, ttl)
+	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	now := bun.Safe(l.dialect.now)
+	result, err := l.writer.NewInsert().
+		Model(&leaseRow{Name: name, Node: int64(by.Node), Epoch: int64(by.Epoch)}).
+		Value("expires_ms", "? + ?", now, ttl.Milliseconds()).
+		On("CONFLICT (log, name) DO UPDATE").
+		Set("node = EXCLUDED.node, epoch = EXCLUDED.epoch, expires_ms = EXCLUDED.expires_ms").
+		Where("held.expires_ms <= ? OR (held.node = EXCLUDED.node AND held.epoch <= EXCLUDED.epoch)", now).
+		Exec(ctx)
+	if err == nil {
+		err = expectOne(result.RowsAffected())
+	}
+	if errors.Is(err, errNoRow) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("acquire the lease %q: %w", name, err)
+	}
+	return true, nil
+}
+
+// ReleaseLease gives a lease up before it runs out, if the holder still has it.
+func (l *Log) ReleaseLease(ctx context.Context, name string, by commands.Holder) error {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	_, err := l.writer.NewDelete().Model((*leaseRow)(nil)).
+		Where("log = 0 AND name = ? AND node = ? AND epoch = ?", name, int64(by.Node), int64(by.Epoch)).
+		Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("release the lease %q: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package sqllog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/migrations"
+)
+
+const (
+	// PoolSize is how many connections a Postgres log has at most, besides the
+	// one that listens: one inserts, the others read.
+	PoolSize = 8
+	// ServerTimeout is after how long the server gives up a statement, an idle
+	// transaction, and a connection whose peer does not acknowledge: the
+	// longest that a frozen or vanished node can hold the lock of log_head.
+	ServerTimeout = 900 * time.Millisecond
+	// idleConnections is how many connections stay open when idle.
+	idleConnections = 4
+)
+
+const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+// postgresInsert is the appending statement but for the notification channel,
+// a literal that it is given as %s.
+//
+// The time is taken in RETURNING: only there is it certain that the lock is
+// held. An expression of SET is evaluated before the wait when the transaction
+// that is waited for rolls back.
+const postgresInsert = `WITH head AS (
+    UPDATE log_head SET idx = idx + 1, row_id = $1::bigint, previous_row_id = row_id
+    WHERE log = 0 AND ($10::bigint = 0 OR EXISTS (SELECT 1 FROM command_log WHERE log = 0 AND idx = $10::bigint AND row_id = $11::bigint))
+    RETURNING idx, row_id, previous_row_id, ` + postgresNow + ` AS db_time_ms
+), inserted AS (
+    INSERT INTO command_log (log, idx, row_id, previous_row_id, db_time_ms, node, epoch, origin_seq, kinds, commands, appends, digest, payload)
+    SELECT 0, idx, row_id, previous_row_id, db_time_ms, $2::bigint, $3::bigint, $4::bigint, $5::text, $6::bigint, $7::bigint, $8::bigint, $9::bytea FROM head
+), origin AS (
+    INSERT INTO origins (log, node, epoch, seq, idx)
+    SELECT 0, $2::bigint, $3::bigint, $4::bigint, idx FROM head
+), notified AS MATERIALIZED (
+    SELECT idx, previous_row_id, db_time_ms, pg_notify(%s, '') FROM head
+)
+SELECT idx, previous_row_id, db_time_ms FROM notified`
+
+// openPostgres opens the log that a URL's database and search_path hold.
+func openPostgres(ctx context.Context, url string, options Options) (l *Log, err error) {
+	config, err := postgresConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	l = newLog(dialect{
+		now:      postgresNow,
+		classify: classifyPostgres,
+		// The texts that bun writes hold their values and differ each time:
+		// those are not prepared. The statements here are, once a connection.
+		mode: []any{pgx.QueryExecModeCacheStatement},
+	}, options)
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open the log at %s: %w", where(config), err), l.Close())
+			l = nil
+		}
+	}()
+	pool := stdlib.OpenDB(*config)
+	pool.SetMaxOpenConns(PoolSize)
+	pool.SetMaxIdleConns(idleConnections)
+	l.writer = bun.NewDB(pool, pgdialect.New())
+	l.reader = l.writer
+	l.onClose(l.writer.Close)
+	if err := checkPostgres(ctx, l.writer); err != nil {
+		return l, err
+	}
+	if err := migrations.Run(ctx, l.writer); err != nil {
+		return l, err
+	}
+	channel, err := channelOf(ctx, l.writer)
+	if err != nil {
+		return l, err
+	}
+	l.dialect.insert = fmt.Sprintf(postgresInsert, "'"+channel+"'")
+	return l, l.listen(ctx, config, channel)
+}
+
+// postgresConfig is the URL with the settings that appending relies on, which
+// the URL cannot change.
+func postgresConfig(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("the log's URL: %w", err) // pgx leaves the password out
+	}
+	ms := strconv.FormatInt(ServerTimeout.Milliseconds(), 10)
+	for name, value := range map[string]string{
+		"default_transaction_isolation":       "read committed",
+		"statement_timeout":                   ms,
+		"idle_in_transaction_session_timeout": ms,
+		"tcp_user_timeout":                    ms,
+	} {
+		config.RuntimeParams[name] = value
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "picomq"
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = DefaultTimeout
+	}
+	dialer := &net.Dialer{
+		Timeout:         config.ConnectTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5},
+	}
+	config.DialFunc = dialer.DialContext
+	config.ValidateConnect = refuseStandby
+	return config, nil
+}
+
+// where names the database without secrets.
+func where(config *pgx.ConnConfig) string {
+	return fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
+}
+
+// refuseStandby runs on every new connection: with several hosts in the URL
+// the next is tried, and a primary that was demoted is left.
+func refuseStandby(ctx context.Context, conn *pgconn.PgConn) error {
+	results, err := conn.Exec(ctx, "SELECT pg_is_in_recovery()").ReadAll()
+	if err != nil {
+		return fmt.Errorf("ask whether the server is a standby: %w", err)
+	}
+	return standbyError(string(results[0].Rows[0][0]) == "t")
+}
+
+func standbyError(inRecovery bool) error {
+	if inRecovery {
+		return errors.New("the server is a standby (pg_is_in_recovery), whose log may be behind: name the primary in the URL")
+	}
+	return nil
+}
+
+// checkPostgres refuses settings under which an acknowledged commit can be
+// lost.
+func checkPostgres(ctx context.Context, db *bun.DB) error {
+	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
+		var value string
+		if err := db.DB.QueryRowContext(ctx, "SELECT current_setting($1)", setting).Scan(&value); err != nil {
+			return fmt.Errorf("ask for the setting %s: %w", setting, err)
+		}
+		if value == "off" {
+			return fmt.Errorf("the server's setting %s is off, so what it acknowledges can be lost in a crash: turn it on (for this database, role or server) and start again", setting)
+		}
+	}
+	return nil
+}
+
+// channelOf is the notification channel of the connection's schema. Channels
+// belong to a database and their names are short, so it is the schema's hash.
+func channelOf(ctx context.Context, db *bun.DB) (string, error) {
+	var schema sql.NullString
+	if err := db.DB.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
+		return "", fmt.Errorf("ask for the schema: %w", err)
+	}
+	return fmt.Sprintf("picomq_%016x", commands.PayloadDigest([]byte(schema.String))), nil
+}
+
+// classifyPostgres says what an error of the appending statement means.
+func classifyPostgres(err error) error {
+	if pgconn.SafeToRetry(err) {
+		return fmt.Errorf("%w: %w", commands.ErrNotSent, err)
+	}
+	var failure *pgconn.PgError
+	// Only an ERROR takes the place of the commit. A FATAL ends the session
+	// and may come after it.
+	if !errors.As(err, &failure) || failure.SeverityUnlocalized != "ERROR" {
+		return fmt.Errorf("%w: %w", commands.ErrUnknown, err)
+	}
+	switch code := failure.Code; {
+	case code == "23505" && failure.ConstraintName == "origins_pkey":
+		return fmt.Errorf("%w: %w", commands.ErrDuplicateOrigin, err)
+	case code == "25006", code == "40001", code == "40P01", code == "55P03", code == "57014", strings.HasPrefix(code, "53"):
+		return fmt.Errorf("%w: %w", commands.ErrNotSent, err)
+	case strings.HasPrefix(code, "22"), strings.HasPrefix(code, "23"), strings.HasPrefix(code, "42"):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", commands.ErrUnknown, err)
+	}
+}

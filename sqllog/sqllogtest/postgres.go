@@ -1,0 +1,85 @@
+package sqllogtest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/commands"
+)
+
+// PostgresVariable names the environment variable with the URL of the server
+// for tests.
+const PostgresVariable = "PICOMQ_TEST_POSTGRES"
+
+// Database is an empty schema on a real Postgres, dropped when its test ends.
+type Database struct {
+	// URL opens the schema.
+	URL string
+	// Admin is a pool of plain connections to the same schema, for looking and
+	// for breaking things.
+	Admin *sql.DB
+}
+
+// Postgres makes an empty schema for one test. It fails the test when there is
+// no server.
+func Postgres(t testing.TB) *Database {
+	t.Helper()
+	server := os.Getenv(PostgresVariable)
+	if server == "" {
+		require.FailNow(t, PostgresVariable+" is not set: run the tests through scripts/with-postgres")
+	}
+	schema := fmt.Sprintf("test_%016x", rand.Uint64())
+	u, err := url.Parse(server)
+	require.NoError(t, err)
+	query := u.Query()
+	query.Set("search_path", schema)
+	u.RawQuery = query.Encode()
+
+	admin, err := sql.Open("pgx", u.String())
+	require.NoError(t, err)
+	d := &Database{URL: u.String(), Admin: admin}
+	d.Exec(t, "CREATE SCHEMA "+schema)
+	t.Cleanup(func() {
+		// The test's context is over.
+		_, err := admin.ExecContext(context.Background(), "DROP SCHEMA "+schema+" CASCADE")
+		require.NoError(t, err)
+		require.NoError(t, admin.Close())
+	})
+	return d
+}
+
+// Exec runs a statement.
+func (d *Database) Exec(t testing.TB, statement string, args ...any) {
+	t.Helper()
+	_, err := d.Admin.ExecContext(t.Context(), statement, args...)
+	require.NoError(t, err)
+}
+
+// String asks for one value as text.
+func (d *Database) String(t testing.TB, query string, args ...any) string {
+	t.Helper()
+	var value string
+	require.NoError(t, d.Admin.QueryRowContext(t.Context(), query, args...).Scan(&value))
+	return value
+}
+
+// Rewind is [Backend].Rewind.
+func (d *Database) Rewind(t testing.TB, to commands.Index) {
+	t.Helper()
+	for _, statement := range []string{
+		"DELETE FROM command_log WHERE idx > $1",
+		"DELETE FROM origins WHERE idx > $1",
+		`UPDATE log_head AS h SET idx = c.idx, row_id = c.row_id, previous_row_id = c.previous_row_id
+		 FROM command_log AS c WHERE c.idx = $1`,
+	} {
+		d.Exec(t, statement, int64(to))
+	}
+}
