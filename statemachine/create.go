@@ -1,0 +1,133 @@
+package statemachine
+
+import (
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/stream"
+)
+
+// create makes a stream under a free name.
+func (s *State) create(m *commands.Create, out *AppendResult) {
+	if !s.mayCreate(m, m.Closed, out) {
+		return
+	}
+	id, p := s.newStream(m)
+	if m.Closed {
+		s.beginRow(id, p)
+		p.row().flags |= flagClosed
+		s.endRow(id, p)
+	}
+	out.Verdict = Accepted
+	out.describe(id, p.row())
+}
+
+// mayCreate decides about a create and changes nothing. closed is whether the
+// stream would be closed right away, which is part of what is compared with a
+// stream that has the name.
+func (s *State) mayCreate(m *commands.Create, closed bool, out *AppendResult) bool {
+	if !validCreate(m) {
+		out.Verdict = Invalid
+		return false
+	}
+	if id, bound := s.names.get(string(m.Name)); bound {
+		if p, live := s.findLive(id); live {
+			out.describe(id, p.row())
+			out.Verdict = Conflict
+			if s.configured(p.row(), m, closed) {
+				out.Verdict = Exists
+			}
+			return false
+		}
+	}
+	if s.lastDense == maxDense {
+		out.Verdict = Full
+		return false
+	}
+	return true
+}
+
+// configured tells whether a stream is what a create asks for.
+func (s *State) configured(r *row, m *commands.Create, closed bool) bool {
+	return stream.MediaType(s.types.value(r.contentType)) == stream.MediaType(m.Config.ContentType) &&
+		r.expiryConfig() == m.Config.Expiry && r.closed() == closed
+}
+
+// validCreate checks the ranges that the state relies on. That a name is well
+// formed is checked before it is proposed.
+func validCreate(m *commands.Create) bool {
+	e := m.Config.Expiry
+	switch e.Kind {
+	case stream.ExpiresNever:
+		if e.TTL != 0 || e.At != 0 {
+			return false
+		}
+	case stream.ExpiresIdle:
+		if e.TTL > stream.MaxTTL || e.At != 0 {
+			return false
+		}
+	case stream.ExpiresAt:
+		if e.TTL != 0 {
+			return false
+		}
+	default:
+		return false
+	}
+	return len(m.Name) >= 1 && len(m.Name) <= stream.MaxNameBytes && len(m.Config.ContentType) <= stream.MaxContentType
+}
+
+// newStream makes an open, empty stream under a name that is free or bound to a
+// stream past its deadline, which is removed first.
+func (s *State) newStream(m *commands.Create) (stream.ID, place) {
+	if old, bound := s.names.get(string(m.Name)); bound {
+		p, _ := s.find(old)
+		s.remove(old, p)
+	}
+	s.lastDense++
+	id := stream.MakeID(0, s.lastDense)
+	p := s.place(id)
+	name := string(m.Name)
+	r := row{created: s.logTime, expiry: m.Config.Expiry.Kind, flags: flagLive}
+	switch r.expiry {
+	case stream.ExpiresIdle:
+		r.limit, r.touched = int64(m.Config.Expiry.TTL), s.activeTime
+	case stream.ExpiresAt:
+		r.limit = int64(m.Config.Expiry.At)
+	case stream.ExpiresNever:
+	}
+	r.contentType = s.types.acquire(m.Config.ContentType)
+	lock := s.streams.lock(id.Dense() / pageRows)
+	lock.Lock()
+	s.occupy(p, r, name)
+	lock.Unlock()
+	s.items += s.hashIdentity(id, p) + s.hashRow(id, p)
+	s.names.set(name, id)
+	s.note(id)
+	return id, p
+}
+
+// place is where the row of an id belongs; its page is made when it is missing.
+func (s *State) place(id stream.ID) place {
+	n := id.Dense() / pageRows
+	page := s.streams.at(n)
+	if page == nil {
+		page = newStreamPage(s.snapshots)
+		s.streams.put(n, page)
+	}
+	return place{page, int(id.Dense() % pageRows)}
+}
+
+// occupy puts a row where none is. The page is locked.
+func (s *State) occupy(p place, r row, name string) {
+	*p.row() = r
+	p.page.names[p.at] = name
+	p.page.live++
+	s.counts.Streams++
+	if r.expiry != stream.ExpiresNever {
+		p.page.expiring++
+		s.counts.Expiring++
+	}
+}
+
+// describe fills in the stream that the answer is about.
+func (out *AppendResult) describe(id stream.ID, r *row) {
+	out.ID, out.Start, out.Tail, out.Closed = id, r.start, r.tail, r.closed()
+}

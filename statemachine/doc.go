@@ -1,0 +1,136 @@
+// Package statemachine is what the command log means: a pure function that
+// takes entries of the log one by one and turns them into the state of all
+// streams, the same on every node and in every release.
+//
+//	s := statemachine.New()            // or Restore(reader)
+//	outcome := s.Apply(entry)          // one goroutine, in the log's order
+//	st, ok := s.View().Lookup("logs/a") // any goroutine, at any time
+//
+// [State.Apply] is total: whatever a decoded entry holds, it neither fails nor
+// panics nor waits for anything outside. A refusal is a [Verdict] in the
+// outcome and part of history. The package uses no clock, no randomness, no
+// goroutine, no logger and no input or output but the reader and writer of
+// snapshots, and nothing in it depends on the order of a map.
+//
+// # Time
+//
+// Two clocks move, with every entry whatever becomes of its commands:
+//
+//	log time     max(previous, min(database time, proposer's clock)), milliseconds since 1970
+//	active time  plus the growth of log time, at most 30 s an entry, milliseconds since the first entry
+//
+// Records carry the log time of the entry that commits them. A sliding expiry
+// is due when active time − last use ≥ TTL (at once for TTL 0), an absolute one
+// when log time ≥ its instant. A stream that is due counts as absent for every
+// command of the entry, but stays until an Expire names it or a Create takes
+// its name. An append that creates its stream uses it before it can be due.
+//
+// # Who may speak
+//
+// A proposal's origin is (node, epoch, sequence). In this order:
+//
+//	node 0          exactly one RegisterNode under its incarnation's origin, else Unregistered
+//	unknown node    Unregistered; so is an epoch that is not given out yet
+//	older epoch     Fenced: the node registered again
+//	sequence        not above the last applied of the epoch: AlreadyApplied; the first may be 1
+//
+// Only then are the commands looked at, each accepted or refused alone.
+//
+// RegisterNode: the first sets the cluster, later ones must name the same. The
+// epoch is the entry's index. Node 0 is given the lowest number not registered;
+// a number that is registered passes to the newcomer and fences its
+// predecessor, but not twice in one entry. A registration whose incarnation is
+// already a node's present one is answered as the first time. Numbers stay
+// registered for ever.
+//
+// CommitSegment: a sequence can be used once per epoch and never after it was
+// given up; GivenUp counts even when the commit itself is refused. The segment
+// gets the next slot, a dense number from 0, and keeps it with or without
+// references. Its appends are applied in order.
+//
+// # One append
+//
+// An append names a stream or creates one. It is checked in this order, and the
+// first check that fails is its verdict; then nothing of it happens:
+//
+//	values within their bounds                      Invalid
+//	create: the name is free, or its stream due     Exists (same media type, expiry and closed state), Conflict
+//	the stream is there and not due                 NotFound
+//	producer of the epoch in force, seq ≤ highest   Duplicate
+//	producer epoch below the one in force           FencedProducer
+//	the stream is open                              Closed
+//	new epoch begins at sequence 0                  EpochStart
+//	sequence is the next, 0 for an unknown producer SequenceGap
+//	match is the tail                               MatchFailed
+//	Stream-Seq is bytewise above the last accepted  StreamSeq
+//	the tail stays at or below stream.MaxOffset     Full
+//
+// Accepted, it happens whole: records, producer, Stream-Seq, close and the
+// restart of a sliding deadline. A Close is an append of no records, and on a
+// closed stream, without a producer, is accepted again if its match holds.
+// Only what is accepted restarts a deadline; so do trims.
+//
+// # Canonical state and digest
+//
+// The digest is the sum, modulo 2^64, of the XXH64 hash of every item below.
+// Equal states have equal digests, however they came about, so nodes compare
+// them; it is kept by subtracting what goes and adding what comes. An item is
+// its tag and its words, 64 bits each, little endian; h(x) is the XXH64 of a
+// string, a|b two 32-bit halves, high first.
+//
+//	tag  item            words
+//	 1   the scalars     index, log time, active time, last dense id, slots given out, cluster known, cluster (2), level, h(release)
+//	 2   stream, fixed   id, created, expiry kind, TTL or instant, h(name), h(content type)
+//	 3   stream, moving  id, start, tail, last use, flags, h(closing producer's id) or 0
+//	 4   Stream-Seq      id, h(value)
+//	 5   extent          id, first, slot|ordinal, count|bytes
+//	 6   producer        id, h(producer id), epoch, seq, first, known, back[0]|back[1], back[2]|back[3]
+//	 7   segment         slot|node, epoch, sequence, size, referenced bytes, time, extents
+//	 8   node            number, epoch, incarnation (2), h(address), level, h(release), last sequence,
+//	                     used sequences, given-up sequences (chained spans)
+//
+// Flags are 1 live, 2 closed, 4 has a Stream-Seq. After every 1,024th entry the
+// state remembers its digest ([CheckpointInterval]), the last 64 of them;
+// Checkpoint compares a node's against it. They are no items themselves.
+//
+// # Concurrency
+//
+// Apply, Index, Digest and BeginSnapshot belong to one goroutine. Everything a
+// [View] does is safe on any goroutine meanwhile. Rows are changed in place
+// under a lock that 256 streams in every 65,536 share; a reader copies what it
+// asked for under the read lock and waits at most for one append. The index is
+// published after all rows of its entry, so a reader that waited for index n
+// sees the whole of entry n, and perhaps a part of n+1.
+//
+// # Snapshots
+//
+// [State.BeginSnapshot] fixes the state at an index without copying it. From
+// then on Apply puts each row aside before it changes it for the first time,
+// until [Snapshot.Encode] has come to its page. The bytes are a function of the
+// state at the index.
+//
+//	snapshot  "PICOSNP", version = 1, chunk…
+//	chunk     kind (u8), length (u32), payload, CRC32C of kind, length and payload (u32); little endian
+//
+// Chunks come in the order of their kinds: one each of scalars (1), nodes (2)
+// and checkpoints (3), any number of segments (4) and streams (5), an empty end
+// (6), and nothing after it. Numbers are unsigned LEB128 varints in their
+// shortest form unless noted; text is a length and its bytes; a list is a count
+// and its items.
+//
+//	scalars      log = 0, index, digest (8 bytes), log time, active time, last dense id, slots, cluster known (0, 1),
+//	             cluster (16 bytes), level, release (text)
+//	nodes        list of: number, epoch, incarnation (16 bytes), address (text), level, release (text), last sequence,
+//	             used and given-up, each a list of: from, to
+//	checkpoints  list of: index, digest (8 bytes)
+//	segments     list of, by slot: node, epoch, sequence, size, referenced, time, extents
+//	streams      list of, by id: distance to the id before (the chunk's first: to 0), name (text), content type (text),
+//	             created, start, tail, flags, expiry kind;
+//	             if it expires: TTL or instant (zigzag), last use;  if flag 4: Stream-Seq (text);
+//	             extents: list of: slot (zigzag distance to the one before), ordinal, count, bytes; offsets follow from start;
+//	             producers: list of: id (text), epoch, seq, first, known (1 to 5), known − 1 distances back;
+//	             closing producer's place + 1, or 0
+//
+// [Restore] believes nothing: it checks checksums, bounds, order, the references
+// of every segment and the digest recomputed over all it read.
+package statemachine

@@ -1,0 +1,63 @@
+package statemachine
+
+import (
+	"math"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/stream"
+)
+
+// Segment is one committed object of the bucket.
+type Segment struct {
+	Epoch      commands.Epoch // at least 1
+	Sequence   uint64
+	Size       uint64 // bytes of the object
+	Referenced uint64 // sum of the bytes of the extents in it; 0: the segment is dead
+	Time       stream.Time
+	Node       commands.NodeID
+	Extents    uint32 // extents in it
+}
+
+// maxSegments bounds the slots, which are 32 bits wide.
+const maxSegments = math.MaxUint32
+
+// segmentPage holds the segments of 256 consecutive slots.
+type segmentPage struct {
+	capture capture[Segment]
+	rows    [pageRows]Segment
+}
+
+// addSegment gives a segment the next slot. Slots are dense, counted from 0,
+// and no command gives one back: a dead segment keeps its row, which says that
+// its object may be deleted.
+func (s *State) addSegment(segment Segment) uint32 {
+	slot := uint32(s.counts.Segments)
+	s.counts.Segments++
+	n := uint64(slot / pageRows)
+	page := s.segments.at(n)
+	if page == nil {
+		page = &segmentPage{capture: capture[Segment]{taken: s.snapshots}}
+		s.segments.put(n, page)
+	}
+	lock := s.segments.lock(n)
+	lock.Lock()
+	page.rows[slot%pageRows] = segment
+	lock.Unlock()
+	s.items += hashSegment(slot, &segment)
+	return slot
+}
+
+// refer changes what is known of the references to a segment.
+func (s *State) refer(slot uint32, extents int32, bytes int64) {
+	n := uint64(slot / pageRows)
+	page := s.segments.at(n)
+	row := &page.rows[slot%pageRows]
+	lock := s.segments.lock(n)
+	lock.Lock()
+	s.keepSegment(slot, page)
+	s.items -= hashSegment(slot, row)
+	row.Extents += uint32(extents)
+	row.Referenced += uint64(bytes)
+	s.items += hashSegment(slot, row)
+	lock.Unlock()
+}

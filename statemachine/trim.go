@@ -1,0 +1,51 @@
+package statemachine
+
+import (
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/stream"
+)
+
+// trim moves a stream's start up. It never moves back, and stops at the tail.
+func (s *State) trim(m *commands.Trim, out *AppendResult) {
+	p, ok := s.findLive(m.ID)
+	if !ok {
+		out.Verdict = NotFound
+		return
+	}
+	s.beginRow(m.ID, p)
+	r := p.row()
+	if to := min(m.To, r.tail); to > r.start {
+		s.dropBelow(m.ID, p, to)
+		r.start = to
+	}
+	s.touch(r)
+	s.endRow(m.ID, p)
+	out.Verdict = Accepted
+	out.describe(m.ID, r)
+}
+
+// touchAll restarts the idle deadlines of streams that were read. Those that
+// are gone, due or without such a deadline are passed over.
+func (s *State) touchAll(m *commands.Touch, out *Result) {
+	if len(m.IDs) > commands.MaxIDs {
+		out.Verdict = Invalid
+		return
+	}
+	for _, id := range m.IDs {
+		if p, ok := s.findLive(id); ok {
+			s.touchRow(id, p)
+		}
+	}
+	out.Verdict = Accepted
+}
+
+// touchRow restarts one idle deadline, where there is one to move.
+func (s *State) touchRow(id stream.ID, p place) {
+	r := p.row()
+	if r.expiry != stream.ExpiresIdle || r.touched == s.activeTime {
+		return
+	}
+	s.beginRow(id, p)
+	s.touch(r)
+	s.endRow(id, p)
+}

@@ -1,0 +1,112 @@
+package statemachine
+
+import (
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// lock locks the page of a stream for reading, live or not. A nil lock means
+// that there is no such page.
+func (v View) lock(id stream.ID) (place, *sync.RWMutex) {
+	n := id.Dense() / pageRows
+	page := v.s.streams.at(n)
+	if page == nil || id.Log() != 0 {
+		return place{}, nil
+	}
+	lock := v.s.streams.lock(n)
+	lock.RLock()
+	return place{page, int(id.Dense() % pageRows)}, lock
+}
+
+// Extents are up to max of the extents that hold offsets at or after from, in
+// order. The first may begin below from.
+func (v View) Extents(id stream.ID, from stream.Offset, max int) []Extent {
+	p, lock := v.lock(id)
+	if lock == nil {
+		return nil
+	}
+	defer lock.RUnlock()
+	extents := *p.extents()
+	at := sort.Search(len(extents), func(i int) bool { return extents[i].End() > from })
+	rest := extents[at:]
+	return slices.Clone(rest[:min(len(rest), max)])
+}
+
+// ExtentAtTime is the first offset whose records carry t or a later time, the
+// tail when there is none, and false when there is no such stream.
+func (v View) ExtentAtTime(id stream.ID, t stream.Time) (stream.Offset, bool) {
+	p, lock := v.lock(id)
+	if lock == nil {
+		return 0, false
+	}
+	defer lock.RUnlock()
+	if !p.row().live() {
+		return 0, false
+	}
+	extents := *p.extents()
+	// Extents are in the order of their commits, so their times never fall.
+	at := sort.Search(len(extents), func(i int) bool {
+		segment, _ := v.Segment(extents[i].Segment)
+		return segment.Time >= t
+	})
+	if at == len(extents) {
+		return p.row().tail, true
+	}
+	return extents[at].First, true
+}
+
+// Segment is the segment in a slot. A segment without references stays.
+func (v View) Segment(slot uint32) (Segment, bool) {
+	n := uint64(slot / pageRows)
+	page := v.s.segments.at(n)
+	if page == nil {
+		return Segment{}, false
+	}
+	lock := v.s.segments.lock(n)
+	lock.RLock()
+	defer lock.RUnlock()
+	segment := page.rows[slot%pageRows]
+	return segment, segment.Epoch != 0
+}
+
+// Due scans the streams after cursor, in the order of their ids, for those past
+// their deadline. It looks at about maxScan of them, skipping pages where
+// nothing can expire, and returns where to go on: zero after the last. Start
+// with cursor zero.
+func (v View) Due(cursor stream.ID, maxScan int) (ids []stream.ID, next stream.ID) {
+	last := v.s.public.lastDense.Load()
+	active, now := v.ActiveTime(), v.LogTime()
+	dense := cursor.Dense() + 1
+	for scanned := 0; dense <= last; {
+		if scanned >= maxScan {
+			return ids, stream.MakeID(0, dense-1)
+		}
+		end := min(last, dense|(pageRows-1))
+		scanned += v.duePage(dense, end, active, now, &ids)
+		dense = end + 1
+	}
+	return ids, 0
+}
+
+// duePage adds the due streams of one page and says how many rows it looked at;
+// a page that was passed over counts as one.
+func (v View) duePage(from, to uint64, active int64, now stream.Time, ids *[]stream.ID) int {
+	p, lock := v.lock(stream.MakeID(0, from))
+	if lock == nil {
+		return 1
+	}
+	defer lock.RUnlock()
+	if p.page.expiring == 0 {
+		return 1
+	}
+	for dense := from; dense <= to; dense++ {
+		r := &p.page.rows[dense%pageRows]
+		if r.live() && due(r.expiry, r.limit, r.touched, active, now) {
+			*ids = append(*ids, stream.MakeID(0, dense))
+		}
+	}
+	return int(to - from + 1)
+}
