@@ -151,17 +151,24 @@ func (c *coder) take(n uint64) []byte {
 	return out
 }
 
+// str is text: what was checked to be UTF-8 before it came here.
 func (c *coder) str(s *string) {
-	n := c.head(majorText, uint64(len(*s)))
+	if c.opaque(majorText, s); c.decoding && !utf8.ValidString(*s) {
+		c.fail("text that is not UTF-8")
+	}
+}
+
+// name is a string that a client chose freely, written as a byte string: no
+// bytes of it may make a row that cannot be read.
+func (c *coder) name(s *string) { c.opaque(majorBytes, s) }
+
+func (c *coder) opaque(major byte, s *string) {
+	n := c.head(major, uint64(len(*s)))
 	if !c.decoding {
 		c.buf = append(c.buf, *s...)
 		return
 	}
-	b := c.take(n)
-	if !utf8.Valid(b) {
-		c.fail("text that is not UTF-8")
-	}
-	*s = string(b)
+	*s = string(c.take(n))
 }
 
 func (c *coder) bytes(key uint64, b *[]byte) {

@@ -40,7 +40,7 @@ func drawCreate(t *rapid.T) commands.Create {
 }
 
 func drawProducer(t *rapid.T) stream.Producer {
-	return stream.Producer{ID: rapid.SampledFrom([]string{"", "a", "b", "pump"}).Draw(t, "producer"), Epoch: edges(t, "epoch"), Seq: edges(t, "seq")}
+	return stream.Producer{ID: rapid.SampledFrom([]string{"", "a", "b", "pump", "not UTF-8: \xff"}).Draw(t, "producer"), Epoch: edges(t, "epoch"), Seq: edges(t, "seq")}
 }
 
 // drawAppend draws an append of at most 1000 records and 1000 bytes, so that
@@ -82,7 +82,7 @@ func drawClose(t *rapid.T) *commands.Close {
 		c.Match = ptr(stream.Offset(edges(t, "match")))
 	}
 	if rapid.Bool().Draw(t, "has stream-seq") {
-		c.StreamSeq = ptr(rapid.String().Draw(t, "stream-seq"))
+		c.StreamSeq = ptr(string(rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "stream-seq")))
 	}
 	return c
 }
