@@ -1,31 +1,50 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
 )
 
-// durableErrorBody is the body of every error of the Durable Streams protocol.
-type durableErrorBody struct {
-	Error struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
+// durableError is the body of every error of the Durable Streams protocol.
+type durableError struct {
+	Error durableErrorFields `json:"error"`
+}
+
+type durableErrorFields struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 func writeDurableError(w http.ResponseWriter, status int, code, message string) {
-	var body durableErrorBody
-	body.Error.Code, body.Error.Message = code, message
-	writeJSONBody(w, status, body)
+	writeJSONBody(w, status, durableError{durableErrorFields{code, message}})
 }
 
-// refuseDurable answers a request that failed.
+// refuseDurable answers a request that failed, with the headers that let its
+// client go on.
 func (a *API) refuseDurable(w http.ResponseWriter, r *http.Request, err error) {
-	wire, refused := a.errorFields(w, r, err)
+	known, refused := a.errorFields(w, r, err)
 	h := w.Header()
 	message := refused.Message
-	_ = stream.CodeClosed
-	_ = h
-	writeDurableError(w, wire.status, wire.name, message)
+	switch refused.Code {
+	case stream.CodeClosed:
+		setDurableClosed(h, true)
+		setDurableOffset(h, refused.Tail)
+	case stream.CodeStreamSeq:
+		setDurableOffset(h, refused.Tail)
+	case stream.CodeFenced, stream.CodeEpochStart:
+		h.Set(wire.ProducerEpoch, strconv.FormatUint(refused.Epoch, 10))
+	case stream.CodeSequenceGap:
+		h.Set(wire.ProducerExpectedSeq, strconv.FormatUint(refused.Expected, 10))
+		h.Set(wire.ProducerReceivedSeq, strconv.FormatUint(refused.Received, 10))
+	case stream.CodeTrimmed:
+		message = fmt.Sprintf("%s; the earliest offset is %s", message, wire.FormatToken(refused.Start))
+	case stream.CodeBeyondTail:
+		message = fmt.Sprintf("%s; the tail is %s", message, wire.FormatToken(refused.Tail))
+	default:
+	}
+	writeDurableError(w, known.status, known.name, message)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -17,24 +18,24 @@ type refusal struct {
 }
 
 var refusals = map[stream.Code]refusal{
-	stream.CodeInternal:       {http.StatusInternalServerError, "internal"},
-	stream.CodeBadRequest:     {http.StatusBadRequest, "bad_request"},
-	stream.CodeNotFound:       {http.StatusNotFound, "not_found"},
-	stream.CodeTrimmed:        {http.StatusGone, "gone"},
-	stream.CodeBeyondTail:     {http.StatusBadRequest, "bad_request"},
-	stream.CodeConflict:       {http.StatusConflict, "conflict"},
-	stream.CodeTypeMismatch:   {http.StatusConflict, "conflict"},
-	stream.CodeClosed:         {http.StatusConflict, "closed"},
-	stream.CodeFenced:         {http.StatusForbidden, "fenced"},
-	stream.CodeEpochStart:     {http.StatusBadRequest, "bad_request"},
-	stream.CodeSequenceGap:    {http.StatusConflict, "sequence_gap"},
-	stream.CodeMatchFailed:    {http.StatusPreconditionFailed, "match_failed"},
-	stream.CodeStreamSeq:      {http.StatusConflict, "conflict"},
-	stream.CodeTooLarge:       {http.StatusRequestEntityTooLarge, "too_large"},
-	stream.CodeOverloaded:     {http.StatusServiceUnavailable, "overloaded"},
-	stream.CodeUnavailable:    {http.StatusServiceUnavailable, "unavailable"},
-	stream.CodeOutcomeUnknown: {http.StatusServiceUnavailable, "unavailable"},
-	stream.CodeUnsupported:    {http.StatusNotImplemented, "not_implemented"},
+	stream.CodeInternal:       {http.StatusInternalServerError, wire.ErrorInternal},
+	stream.CodeBadRequest:     {http.StatusBadRequest, wire.ErrorBadRequest},
+	stream.CodeNotFound:       {http.StatusNotFound, wire.ErrorNotFound},
+	stream.CodeTrimmed:        {http.StatusGone, wire.ErrorGone},
+	stream.CodeBeyondTail:     {http.StatusBadRequest, wire.ErrorBadRequest},
+	stream.CodeConflict:       {http.StatusConflict, wire.ErrorConflict},
+	stream.CodeTypeMismatch:   {http.StatusConflict, wire.ErrorConflict},
+	stream.CodeClosed:         {http.StatusConflict, wire.ErrorClosed},
+	stream.CodeFenced:         {http.StatusForbidden, wire.ErrorFenced},
+	stream.CodeEpochStart:     {http.StatusBadRequest, wire.ErrorBadRequest},
+	stream.CodeSequenceGap:    {http.StatusConflict, wire.ErrorSequenceGap},
+	stream.CodeMatchFailed:    {http.StatusPreconditionFailed, wire.ErrorMatchFailed},
+	stream.CodeStreamSeq:      {http.StatusConflict, wire.ErrorConflict},
+	stream.CodeTooLarge:       {http.StatusRequestEntityTooLarge, wire.ErrorTooLarge},
+	stream.CodeOverloaded:     {http.StatusServiceUnavailable, wire.ErrorOverloaded},
+	stream.CodeUnavailable:    {http.StatusServiceUnavailable, wire.ErrorUnavailable},
+	stream.CodeOutcomeUnknown: {http.StatusServiceUnavailable, wire.ErrorUnavailable},
+	stream.CodeUnsupported:    {http.StatusNotImplemented, wire.ErrorNotImplemented},
 }
 
 // refusalOf is the one place where codes become statuses.
@@ -57,12 +58,12 @@ func (a *API) errorFields(w http.ResponseWriter, r *http.Request, err error) (re
 		refused = internalError(w)
 	}
 	a.config.Metrics.refused(refused.Code)
-	wire := refusalOf(refused.Code)
+	known := refusalOf(refused.Code)
 	w.Header().Set("Cache-Control", "no-store")
-	if wire.status == http.StatusServiceUnavailable {
+	if known.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter(refused.RetryAfter))
 	}
-	return wire, refused
+	return known, refused
 }
 
 func internalError(w http.ResponseWriter) *stream.Error {
@@ -92,20 +93,17 @@ func retryAfter(d time.Duration) string {
 func methodNotAllowed(w http.ResponseWriter, allow string, write func(status int, code, message string)) {
 	w.Header().Set("Allow", allow)
 	w.Header().Set("Cache-Control", "no-store")
-	write(http.StatusMethodNotAllowed, "method_not_allowed", "the method is not allowed here; use one of "+allow)
+	write(http.StatusMethodNotAllowed, wire.ErrorMethodNotAllowed, "the method is not allowed here; use one of "+allow)
 }
 
 // writeInternalError answers a panic in the protocol of the request.
 func writeInternalError(w http.ResponseWriter, r *http.Request) {
 	refused := internalError(w)
-	wire := refusalOf(refused.Code)
+	known := refusalOf(refused.Code)
 	w.Header().Set("Cache-Control", "no-store")
 	if isDurable(r) {
-		writeDurableError(w, wire.status, wire.name, refused.Message)
+		writeDurableError(w, known.status, known.name, refused.Message)
 		return
 	}
-	writeJSONBody(w, wire.status, struct {
-		Error   string `json:"error"`
-		Message string `json:"message"`
-	}{wire.name, refused.Message})
+	writeJSONBody(w, known.status, wire.ErrorBody{Error: known.name, Message: refused.Message, RequestID: requestID(w)})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -58,7 +59,7 @@ func (a *API) serveEvents(w http.ResponseWriter, r *http.Request, f follower) er
 	ctx, cancel := a.liveContext(r, a.config.SSEMaxDuration)
 	defer cancel()
 	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", wire.TypeEventStream)
 	h.Set("X-Accel-Buffering", "no")
 	out := &eventWriter{w: w, control: http.NewResponseController(w), timeout: a.config.WriteTimeout}
 	w.WriteHeader(http.StatusOK)
@@ -193,7 +194,7 @@ func (o *eventWriter) event(e *event, format eventFormat) error {
 }
 
 // comment writes a line that readers ignore.
-func (o *eventWriter) comment() error { return o.write([]byte(": keep-alive\n\n")) }
+func (o *eventWriter) comment() error { return o.write(wire.AppendComment(nil, "keep-alive")) }
 
 func (o *eventWriter) write(p []byte) error {
 	err := o.control.SetWriteDeadline(time.Now().Add(o.timeout))

@@ -14,16 +14,21 @@ import (
 // be read back.
 const maxJSONDepth = 512
 
+// maxMessages is the most messages in one body: each costs memory beside its
+// text, however short that is.
+const maxMessages = 1 << 20
+
 // splitJSON checks that a body is one JSON value in UTF-8 and cuts it into the
 // messages of a JSON stream: the elements of a top-level array (one level only),
 // or the value itself. An empty array has none; whether that is allowed depends
 // on the request. Message text is kept as it was sent, less the white space
 // around it: nothing is parsed and printed again, which would lose big integers,
-// trailing zeros, repeated keys and their order. The messages are parts of body.
+// trailing zeros, repeated keys and their order. The records' bodies are parts of
+// body.
 //
 // Time and memory are linear in the body. The errors are *[stream.Error] of code
-// [stream.CodeBadRequest].
-func splitJSON(body []byte) ([][]byte, error) {
+// [stream.CodeBadRequest], or [stream.CodeTooLarge] above [maxMessages].
+func splitJSON(body []byte) ([]stream.Record, error) {
 	if !utf8.Valid(body) {
 		return nil, stream.Errorf(stream.CodeBadRequest, "the body is not valid UTF-8, as JSON must be")
 	}
@@ -35,13 +40,17 @@ func splitJSON(body []byte) ([][]byte, error) {
 	if value[0] == '[' {
 		cut.elements()
 	} else {
-		cut.messages = [][]byte{value}
+		cut.records = []stream.Record{{Body: value}}
 		cut.skipValue(0)
 	}
-	if cut.tooDeep {
+	switch {
+	case cut.tooDeep:
 		return nil, stream.Errorf(stream.CodeBadRequest, "the JSON body nests deeper than %d levels", maxJSONDepth)
+	case cut.tooMany:
+		return nil, stream.Errorf(stream.CodeTooLarge,
+			"the JSON array has more than %d elements; send them in several requests", maxMessages)
 	}
-	return cut.messages, nil
+	return cut.records, nil
 }
 
 // jsonSpace is what JSON calls insignificant white space.
@@ -57,9 +66,10 @@ func invalidJSON(body []byte) error {
 // jsonCutter finds values in text that is known to be valid JSON, so it need
 // look at strings and brackets only.
 type jsonCutter struct {
-	text     []byte
-	messages [][]byte
-	tooDeep  bool
+	text    []byte
+	records []stream.Record
+	tooDeep bool
+	tooMany bool
 }
 
 // elements cuts the top-level array that text is.
@@ -70,8 +80,12 @@ func (c *jsonCutter) elements() {
 		if c.text[at] == ']' {
 			return // of an empty array: there are no trailing commas
 		}
+		if len(c.records) == maxMessages {
+			c.tooMany = true
+			return
+		}
 		end := c.skipValue(at)
-		c.messages = append(c.messages, bytes.TrimRight(c.text[at:end:end], jsonSpace))
+		c.records = append(c.records, stream.Record{Body: bytes.TrimRight(c.text[at:end:end], jsonSpace)})
 		if c.text[end] == ']' {
 			return
 		}
@@ -121,15 +135,6 @@ func (c *jsonCutter) skipString(at int) int {
 		}
 	}
 	return at
-}
-
-// recordsOf makes one record of each body.
-func recordsOf(bodies [][]byte) []stream.Record {
-	records := make([]stream.Record, len(bodies))
-	for i, body := range bodies {
-		records[i].Body = body
-	}
-	return records
 }
 
 // writeJSONBody answers with a value of ours as JSON.

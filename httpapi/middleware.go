@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/picomq/picomq/httpapi/wire"
 )
 
 // headerRequestID names a request in the response and in the log.
@@ -25,10 +27,8 @@ func (a *API) middleware(next http.Handler) http.Handler {
 		// A fresh deadline for every request: connections are used again, and
 		// the last response may have left one. Long poll writes after waiting.
 		allowWrite(e, a.config.LongPollTimeout+a.config.WriteTimeout)
-		defer func() {
-			a.recoverPanic(e, r, recover())
-			a.config.Metrics.answered(r, e, time.Since(began))
-		}()
+		defer func() { a.config.Metrics.answered(r, e, time.Since(began)) }()
+		defer func() { a.recoverPanic(e, r, recover()) }()
 		if r.Method == http.MethodOptions {
 			answerPreflight(e)
 			return
@@ -44,22 +44,22 @@ var (
 		http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions,
 	}, ", ")
 	allowedHeaders = strings.Join([]string{
-		"Content-Type", "Authorization", "If-None-Match", "Last-Event-ID", headerRequestID,
-		"Stream-Seq", "Stream-TTL", "Stream-Expires-At", "Stream-Closed",
-		"Stream-Forked-From", "Stream-Fork-Offset", "Stream-Fork-Sub-Offset",
-		"Producer-Id", "Producer-Epoch", "Producer-Seq",
-		"Pico-TTL", "Pico-Expires-At", "Pico-Closed", "Pico-Retention-Age", "Pico-Retention-Bytes",
-		"Pico-Forked-From", "Pico-Fork-Seq", "Pico-Producer-Id", "Pico-Producer-Epoch", "Pico-Producer-Seq",
-		"Pico-Match-Seq", "Pico-Trim-Seq",
+		"Content-Type", "Authorization", "If-None-Match", wire.LastEventID, headerRequestID,
+		wire.StreamSeq, wire.StreamTTL, wire.StreamExpiresAt, wire.StreamClosed,
+		wire.StreamForkedFrom, wire.StreamForkOffset, wire.StreamForkSubOffset,
+		wire.ProducerID, wire.ProducerEpoch, wire.ProducerSeq,
+		wire.PicoTTL, wire.PicoExpiresAt, wire.PicoClosed, wire.PicoRetentionAge, wire.PicoRetentionBytes,
+		wire.PicoForkedFrom, wire.PicoForkSeq, wire.PicoMatchSeq, wire.PicoTrimSeq,
+		wire.PicoProducerID, wire.PicoProducerEpoch, wire.PicoProducerSeq,
 	}, ", ")
 	exposedHeaders = strings.Join([]string{
 		"ETag", "Location", "Retry-After", "Allow", headerRequestID,
-		"Stream-Next-Offset", "Stream-Cursor", "Stream-Up-To-Date", "Stream-Closed", "Stream-TTL",
-		"Stream-Expires-At", "Stream-SSE-Data-Encoding",
-		"Producer-Epoch", "Producer-Seq", "Producer-Expected-Seq", "Producer-Received-Seq",
-		"Pico-Start-Seq", "Pico-Next-Seq", "Pico-Timestamp", "Pico-Closed", "Pico-Up-To-Date", "Pico-Cursor",
-		"Pico-TTL", "Pico-Expires-At", "Pico-Stale-Ms", "Pico-Producer-Id", "Pico-Producer-Epoch",
-		"Pico-Producer-Seq", "Pico-Expected-Seq", "Pico-Received-Seq",
+		wire.StreamNextOffset, wire.StreamCursor, wire.StreamUpToDate, wire.StreamClosed, wire.StreamTTL,
+		wire.StreamExpiresAt, wire.StreamSSEDataEncoding,
+		wire.ProducerEpoch, wire.ProducerSeq, wire.ProducerExpectedSeq, wire.ProducerReceivedSeq,
+		wire.PicoStartSeq, wire.PicoNextSeq, wire.PicoTimestamp, wire.PicoClosed, wire.PicoUpToDate, wire.PicoCursor,
+		wire.PicoTTL, wire.PicoExpiresAt, wire.PicoStaleMs, wire.PicoExpectedSeq, wire.PicoReceivedSeq,
+		wire.PicoProducerID, wire.PicoProducerEpoch, wire.PicoProducerSeq,
 	}, ", ")
 )
 

@@ -1,0 +1,148 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/picomq/picomq/httpapi/wire"
+	"github.com/picomq/picomq/stream"
+)
+
+// durableCreate is PUT: 201 for a new stream, 200 for one that exists with the
+// same configuration, whose body is then ignored.
+func (a *API) durableCreate(w http.ResponseWriter, r *http.Request, name stream.Name) error {
+	config, err := durableConfig(r.Header)
+	if err != nil {
+		return err
+	}
+	body, err := a.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	records, err := durableRecords(config.ContentType, body)
+	if err != nil {
+		return err
+	}
+	created, err := a.config.Streams.Create(r.Context(), name, &stream.CreateRequest{
+		Config:      config,
+		Closed:      isTrue(r.Header.Get(wire.StreamClosed)),
+		Records:     records,
+		JSONChecked: stream.IsJSON(config.ContentType),
+	})
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", created.Config.ContentType)
+	h.Set("Cache-Control", cacheNever)
+	setDurableOffset(h, created.Tail)
+	setDurableClosed(h, created.Closed)
+	if !created.New {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	h.Set("Location", location(r))
+	w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// durableRecords are the records of a body of some content type: one for each
+// message of a JSON body, otherwise the body itself.
+func durableRecords(contentType string, body []byte) ([]stream.Record, error) {
+	switch {
+	case len(body) == 0:
+		return nil, nil
+	case stream.IsJSON(contentType):
+		return splitJSON(body)
+	default:
+		return []stream.Record{{Body: body}}, nil
+	}
+}
+
+// durableAppend is POST: an append, a close, or both in one step.
+func (a *API) durableAppend(w http.ResponseWriter, r *http.Request, name stream.Name) error {
+	request, err := durableAppendHeaders(r.Header)
+	if err != nil {
+		return err
+	}
+	body, err := a.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	if err := addDurableBody(request, body); err != nil {
+		return err
+	}
+	appended, err := a.config.Streams.Append(r.Context(), name, request)
+	if err != nil {
+		return err
+	}
+	answerDurableAppend(w, request, appended)
+	return nil
+}
+
+func durableAppendHeaders(h http.Header) (*stream.AppendRequest, error) {
+	producer, err := durableProducerHeaders.read(h)
+	if err != nil {
+		return nil, err
+	}
+	seq, err := streamSeq(h)
+	if err != nil {
+		return nil, err
+	}
+	contentType := h.Get("Content-Type")
+	return &stream.AppendRequest{
+		ContentType: contentType,
+		Producer:    producer,
+		StreamSeq:   seq,
+		Close:       isTrue(h.Get(wire.StreamClosed)),
+		JSONChecked: stream.IsJSON(contentType),
+	}, checkContentType(contentType)
+}
+
+// addDurableBody completes an append with its body. Without one it must be a
+// close, whose content type means nothing.
+func addDurableBody(request *stream.AppendRequest, body []byte) (err error) {
+	switch {
+	case len(body) == 0 && request.Close:
+		request.ContentType = ""
+		return nil
+	case len(body) == 0:
+		return stream.Errorf(stream.CodeBadRequest,
+			"an append needs a body; to close the stream without one send %s: true", wire.StreamClosed)
+	case request.ContentType == "":
+		return stream.Errorf(stream.CodeBadRequest, "an append needs a Content-Type, the stream's")
+	}
+	request.Records, err = durableRecords(request.ContentType, body)
+	if err == nil && len(request.Records) == 0 {
+		return stream.Errorf(stream.CodeBadRequest, "an empty JSON array appends nothing; send at least one message")
+	}
+	return err
+}
+
+// answerDurableAppend tells a producer's new append (200) from its duplicate
+// (204); everything else that succeeds is 204.
+func answerDurableAppend(w http.ResponseWriter, request *stream.AppendRequest, appended stream.Appended) {
+	h := w.Header()
+	h.Set("Cache-Control", cacheNever)
+	setDurableOffset(h, appended.Next)
+	setDurableClosed(h, appended.Closed)
+	status := http.StatusNoContent
+	if request.Producer != nil {
+		h.Set(wire.ProducerEpoch, strconv.FormatUint(appended.Producer.Epoch, 10))
+		h.Set(wire.ProducerSeq, strconv.FormatUint(appended.Producer.Seq, 10))
+		if len(request.Records) > 0 && !appended.Duplicate {
+			status = http.StatusOK
+		}
+	}
+	w.WriteHeader(status)
+}
+
+// durableDelete is DELETE.
+func (a *API) durableDelete(w http.ResponseWriter, r *http.Request, name stream.Name) error {
+	if err := a.config.Streams.Delete(r.Context(), name); err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", cacheNever)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

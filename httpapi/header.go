@@ -1,0 +1,111 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/picomq/picomq/httpapi/wire"
+	"github.com/picomq/picomq/stream"
+)
+
+// oneHeader is the value of a request header that may come once. A header that
+// is there but empty is present.
+func oneHeader(h http.Header, name string) (value string, present bool, err error) {
+	values := h.Values(name)
+	switch len(values) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return values[0], true, nil
+	default:
+		return "", true, stream.Errorf(stream.CodeBadRequest, "%s is there %d times; send it once", name, len(values))
+	}
+}
+
+// queryOf is the query of a request, which must be well formed.
+func queryOf(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, stream.Errorf(stream.CodeBadRequest, "the query is malformed: %w", err)
+	}
+	return query, nil
+}
+
+// oneParameter is the value of a query parameter that may come once.
+func oneParameter(query url.Values, name string) (value string, present bool, err error) {
+	switch values := query[name]; len(values) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return values[0], true, nil
+	default:
+		return "", true, stream.Errorf(stream.CodeBadRequest, "the parameter %s is there %d times; send it once", name, len(values))
+	}
+}
+
+// isTrue reads a flag header: only "true", in any case, sets it.
+func isTrue(value string) bool { return strings.EqualFold(value, "true") }
+
+// createContentType is the type of the stream that a PUT makes, as it was sent.
+func createContentType(h http.Header) (string, error) {
+	contentType := h.Get("Content-Type")
+	if contentType == "" {
+		return stream.DefaultContentType, nil
+	}
+	return contentType, checkContentType(contentType)
+}
+
+func checkContentType(contentType string) error {
+	if len(contentType) > stream.MaxContentType {
+		return stream.Errorf(stream.CodeBadRequest, "Content-Type has %d bytes; at most %d are allowed",
+			len(contentType), stream.MaxContentType)
+	}
+	return nil
+}
+
+// parseInstant reads an RFC 3339 time, with Z or a numeric offset.
+func parseInstant(header, text string) (stream.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, stream.Errorf(stream.CodeBadRequest, "%s is not an RFC 3339 time such as 2030-01-31T12:00:00Z", header)
+	}
+	return stream.Time(at.UnixMilli()), nil
+}
+
+// formatInstant is a time as RFC 3339 in UTC, with milliseconds if it has any.
+func formatInstant(t stream.Time) string {
+	return time.UnixMilli(int64(t)).UTC().Format("2006-01-02T15:04:05.999Z07:00")
+}
+
+// location is the absolute URL of the stream that a request is about, as the
+// client spelled it. A proxy in front says by X-Forwarded-Proto which scheme
+// its client used.
+func location(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded == "http" || forwarded == "https" {
+		scheme = forwarded
+	}
+	return scheme + "://" + r.Host + r.URL.EscapedPath()
+}
+
+// The Cache-Control values of reads.
+const (
+	cacheNever    = "no-store"
+	cacheChecks   = "no-cache"                                       // with an entity tag
+	cacheShared   = "public, max-age=60, stale-while-revalidate=300" // for bytes that cannot change any more
+	cacheInterval = "public, max-age=20"                             // as long as a cursor
+)
+
+// setStale says how old the view is that an answer comes from, where the log
+// could not be asked.
+func setStale(h http.Header, info stream.Info) {
+	if info.StaleMillis > 0 {
+		h.Set(wire.PicoStaleMs, strconv.FormatInt(info.StaleMillis, 10))
+	}
+}
