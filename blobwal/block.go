@@ -1,0 +1,233 @@
+package blobwal
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// MaxHeaders is how many headers a record may have.
+const MaxHeaders = 1 << 16
+
+const (
+	flagJSON    = 1 << 0
+	flagHeaders = 1 << 1
+	knownFlags  = flagJSON | flagHeaders
+	blockBytes  = 16 // before the name
+	endBytes    = 4  // per record
+)
+
+// Block is consecutive records of one stream, decoded and checked. It is
+// immutable and safe for concurrent use; its bodies alias the bytes it was
+// decoded from.
+type Block struct {
+	Info    BlockInfo
+	Name    stream.Name // only when Info.Stream is 0
+	JSON    bool
+	ends    []uint32
+	headers []byte // encoded; nil when no record has any
+	bodies  []byte
+}
+
+// DecodeBlock checks the bytes of a block against its line in the index and
+// against themselves, and decodes them. It allocates at most in proportion to
+// the bytes. The error is an [*ObjectError].
+func DecodeBlock(info BlockInfo, data []byte) (*Block, error) {
+	if uint64(len(data)) != uint64(info.Length) {
+		return nil, faultf(FaultTruncated, "block %d has %d bytes instead of %d", info.Number, len(data), info.Length)
+	}
+	if checksum(data) != info.CRC {
+		return nil, faultf(FaultChecksum, "block %d does not match its checksum", info.Number)
+	}
+	b := &Block{Info: info}
+	if !b.decode(data) {
+		return nil, faultf(FaultFormat, "block %d matches its checksum but not the format", info.Number)
+	}
+	return b, nil
+}
+
+func (b *Block) decode(data []byte) bool {
+	if len(data) < blockBytes {
+		return false
+	}
+	id, count, flags := binary.BigEndian.Uint64(data), binary.BigEndian.Uint32(data[8:]), data[12]
+	nameBytes := int(binary.BigEndian.Uint16(data[14:]))
+	rest := data[blockBytes:]
+	switch {
+	case stream.ID(id) != b.Info.Stream || count != b.Info.Count || count == 0:
+		return false
+	case flags&^knownFlags != 0 || data[13] != 0:
+		return false
+	case (id == 0) != (nameBytes > 0) || nameBytes > stream.MaxNameBytes || nameBytes > len(rest):
+		return false
+	}
+	b.JSON = flags&flagJSON != 0
+	b.Name = stream.Name(rest[:nameBytes])
+	rest = rest[nameBytes:]
+	if uint64(count)*endBytes > uint64(len(rest)) {
+		return false
+	}
+	ends, rest := rest[:count*endBytes], rest[count*endBytes:]
+	if flags&flagHeaders != 0 {
+		if len(rest) < 4 || uint64(binary.BigEndian.Uint32(rest)) > uint64(len(rest)-4) {
+			return false
+		}
+		n := 4 + binary.BigEndian.Uint32(rest)
+		b.headers, rest = rest[4:n:n], rest[n:]
+		if !validHeaders(b.headers, count) {
+			return false
+		}
+	}
+	b.bodies = rest[:len(rest):len(rest)]
+	return b.decodeEnds(ends)
+}
+
+// decodeEnds checks that the bodies fill the rest of the block and nothing else.
+func (b *Block) decodeEnds(encoded []byte) bool {
+	b.ends = make([]uint32, len(encoded)/endBytes)
+	previous := uint64(0)
+	for i := range b.ends {
+		end := uint64(binary.BigEndian.Uint32(encoded[i*endBytes:]))
+		if i > 0 && b.JSON {
+			if previous >= uint64(len(b.bodies)) || b.bodies[previous] != ',' {
+				return false
+			}
+			previous++
+		}
+		if end < previous || end > uint64(len(b.bodies)) {
+			return false
+		}
+		b.ends[i] = uint32(end)
+		previous = end
+	}
+	return previous == uint64(len(b.bodies))
+}
+
+// First is the ordinal of the block's first record.
+func (b *Block) First() uint32 { return b.Info.First }
+
+// Len is the number of records, at least 1.
+func (b *Block) Len() int { return len(b.ends) }
+
+// Has tells whether the record with this ordinal is in the block.
+func (b *Block) Has(ordinal uint32) bool {
+	return ordinal >= b.Info.First && ordinal-b.Info.First < b.Info.Count
+}
+
+// Run is up to n records from the one with this ordinal on, as many as the
+// block has. The ordinal must be in the block (see Has) and n at least 1. First
+// and Time of the run are left zero: only the log knows them. Nothing is copied
+// unless records have headers.
+func (b *Block) Run(ordinal uint32, n int) stream.Run {
+	from := int(ordinal - b.Info.First)
+	to := min(from+n, len(b.ends))
+	whole := stream.Run{JSON: b.JSON, Bodies: b.bodies, Ends: b.ends}
+	run := whole.Slice(from, to)
+	run.First = 0
+	if b.headers != nil {
+		run.Headers = decodeHeaders(b.headers, from, to)
+	}
+	return run
+}
+
+// Size is the memory that the block holds on to, in bytes, the data it was
+// decoded from included.
+func (b *Block) Size() int {
+	return int(b.Info.Length) + DecodedBytes(1, uint32(len(b.ends))) + len(b.Name)
+}
+
+// DecodedBytes is the memory, in bytes, that blocks take once decoded, beside
+// the bytes they were decoded from.
+func DecodedBytes(blocks int, records uint32) int {
+	return blocks*int(unsafe.Sizeof(Block{})) + int(records)*endBytes
+}
+
+func appendHeaders(p []byte, headers []stream.Header) []byte {
+	p = binary.AppendUvarint(p, uint64(len(headers)))
+	for _, h := range headers {
+		p = binary.AppendUvarint(p, uint64(len(h.Name)))
+		p = append(p, h.Name...)
+		p = binary.AppendUvarint(p, uint64(len(h.Value)))
+		p = append(p, h.Value...)
+	}
+	return p
+}
+
+// headersBytes is what appendHeaders appends.
+func headersBytes(headers []stream.Header) int {
+	n := uvarintBytes(len(headers))
+	for _, h := range headers {
+		n += uvarintBytes(len(h.Name)) + len(h.Name) + uvarintBytes(len(h.Value)) + len(h.Value)
+	}
+	return n
+}
+
+func uvarintBytes(v int) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
+}
+
+// validHeaders walks encoded record headers once, so that decodeHeaders cannot
+// fail later.
+func validHeaders(p []byte, records uint32) bool {
+	for range records {
+		count, n := binary.Uvarint(p)
+		if n <= 0 || count > MaxHeaders {
+			return false
+		}
+		p = p[n:]
+		for range 2 * count {
+			length, n := binary.Uvarint(p)
+			if n <= 0 || length > uint64(len(p)-n) {
+				return false
+			}
+			p = p[n+int(length):]
+		}
+	}
+	return len(p) == 0
+}
+
+// decodeHeaders decodes the headers of records [from, to).
+func decodeHeaders(p []byte, from, to int) [][]stream.Header {
+	for range from {
+		_, p = nextHeaders(p, false)
+	}
+	var any bool
+	out := make([][]stream.Header, to-from)
+	for i := range out {
+		out[i], p = nextHeaders(p, true)
+		any = any || out[i] != nil
+	}
+	if !any {
+		return nil
+	}
+	return out
+}
+
+// nextHeaders takes one record's headers off p, which was found valid.
+func nextHeaders(p []byte, keep bool) (headers []stream.Header, rest []byte) {
+	count, n := binary.Uvarint(p)
+	p = p[n:]
+	if keep && count > 0 {
+		headers = make([]stream.Header, 0, count)
+	}
+	for range count {
+		var name, value []byte
+		name, p = nextString(p)
+		value, p = nextString(p)
+		if keep {
+			headers = append(headers, stream.Header{Name: string(name), Value: string(value)})
+		}
+	}
+	return headers, p
+}
+
+func nextString(p []byte) (s, rest []byte) {
+	length, n := binary.Uvarint(p)
+	end := n + int(length)
+	return p[n:end], p[end:]
+}

@@ -1,0 +1,201 @@
+package blobwal
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// Encoded is a segment as bytes.
+type Encoded struct {
+	Object []byte
+	// Bytes[i] is what append i takes in its blocks: bodies, separators, ends
+	// and headers; what a block takes beside its records counts for the append
+	// of its first record. Together at most the object's size.
+	Bytes   []uint64
+	Records uint32
+	Blocks  int
+}
+
+// Encode lays appends out as a segment. Appends of one stream must be
+// neighbours; their order is kept. Each is bounded as [Writer.Add] says, and
+// all together fit [MaxObjectBytes].
+func Encode(id Identity, sequence uint64, appends []*Append) *Encoded {
+	e := &encoder{appends: appends, out: &Encoded{Bytes: make([]uint64, len(appends))}}
+	for from := 0; from < len(appends); {
+		to := from + 1
+		for to < len(appends) && appends[to].key() == appends[from].key() {
+			to++
+		}
+		e.plan(from, to)
+		from = to
+	}
+	e.write(id, sequence)
+	return e.out
+}
+
+// encoder cuts the records into blocks first, so that the object is allocated
+// once at its exact size.
+type encoder struct {
+	appends []*Append
+	blocks  []blockPlan
+	size    int // of all blocks
+	out     *Encoded
+}
+
+// blockPlan is one block before it is written: count records from one place on.
+type blockPlan struct {
+	append, record int // of the first record
+	count          int
+	headers        int // bytes of the record headers; 0 when no record has any
+	bodies         int // bytes, separators included
+}
+
+// size is the bytes of the block, its record ends and headers included.
+func (p *blockPlan) size(nameBytes int) int {
+	n := blockBytes + nameBytes + p.count*endBytes + p.bodies
+	if p.headers > 0 {
+		n += 4 + p.headers
+	}
+	return n
+}
+
+// with is the plan with one more record.
+func (p blockPlan) with(r *stream.Record, json bool) blockPlan {
+	if p.count > 0 && json {
+		p.bodies++
+	}
+	p.bodies += len(r.Body)
+	switch {
+	case p.headers > 0:
+		p.headers += headersBytes(r.Headers)
+	case len(r.Headers) > 0:
+		p.headers = p.count + headersBytes(r.Headers) // a 0 for each record before
+	}
+	p.count++
+	return p
+}
+
+// plan cuts the records of appends [from, to), all of one stream, into blocks.
+func (e *encoder) plan(from, to int) {
+	name, json := e.nameOf(from), e.appends[from].JSON
+	current := blockPlan{append: from}
+	for i := from; i < to; i++ {
+		records := e.appends[i].Records
+		for j := range records {
+			next := current.with(&records[j], json)
+			if current.count > 0 && next.size(len(name)) > MaxBlockBytes {
+				e.close(current, len(name))
+				next = blockPlan{append: i, record: j}.with(&records[j], json)
+			}
+			current = next
+		}
+	}
+	e.close(current, len(name))
+}
+
+func (e *encoder) close(p blockPlan, nameBytes int) {
+	e.blocks = append(e.blocks, p)
+	e.size += p.size(nameBytes)
+}
+
+// nameOf is the name that the blocks of an append carry.
+func (e *encoder) nameOf(i int) stream.Name {
+	if e.appends[i].Stream != 0 {
+		return ""
+	}
+	return e.appends[i].Name
+}
+
+func (e *encoder) write(id Identity, sequence uint64) {
+	indexBytes := headerBytes + entryBytes*len(e.blocks)
+	object := make([]byte, 0, headerBytes+e.size+indexBytes+footerBytes)
+	object = appendHeader(object, id, sequence)
+	index := make([]byte, 0, indexBytes)
+	index = append(index, object...)
+	for i := range e.blocks {
+		start := len(object)
+		object = e.appendBlock(object, &e.blocks[i])
+		p := &e.blocks[i]
+		index = appendEntry(index, &BlockInfo{
+			Stream: e.appends[p.append].Stream,
+			Length: uint32(len(object) - start),
+			Count:  uint32(p.count),
+			CRC:    checksum(object[start:]),
+		})
+		e.out.Records += uint32(p.count)
+	}
+	f := &footer{position: uint64(len(object)), length: uint32(len(index)), crc: checksum(index), records: e.out.Records}
+	object = append(object, index...)
+	e.out.Object = appendFooter(object, f)
+	e.out.Blocks = len(e.blocks)
+}
+
+// appendBlock writes the block in three passes over its records: ends, headers,
+// bodies.
+func (e *encoder) appendBlock(b []byte, p *blockPlan) []byte {
+	name, json := e.nameOf(p.append), e.appends[p.append].JSON
+	var flags byte
+	if json {
+		flags |= flagJSON
+	}
+	if p.headers > 0 {
+		flags |= flagHeaders
+	}
+	start := len(b)
+	b = binary.BigEndian.AppendUint64(b, uint64(e.appends[p.append].Stream))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.count))
+	b = append(b, flags, 0)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(name)))
+	b = append(b, name...)
+	b = e.appendEnds(b, p, json)
+	if p.headers > 0 {
+		b = binary.BigEndian.AppendUint32(b, uint32(p.headers))
+		e.each(p, func(i int, r *stream.Record) {
+			before := len(b)
+			b = appendHeaders(b, r.Headers)
+			e.out.Bytes[i] += uint64(len(b) - before)
+		})
+	}
+	first := true
+	e.each(p, func(i int, r *stream.Record) {
+		before := len(b)
+		if json && !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(b, r.Body...)
+		e.out.Bytes[i] += uint64(len(b) - before)
+	})
+	overhead := len(b) - start - p.count*endBytes - p.headers - p.bodies
+	e.out.Bytes[p.append] += uint64(overhead)
+	return b
+}
+
+func (e *encoder) appendEnds(b []byte, p *blockPlan, json bool) []byte {
+	b = slices.Grow(b, p.count*endBytes)
+	end, first := 0, true
+	e.each(p, func(i int, r *stream.Record) {
+		if json && !first {
+			end++
+		}
+		first = false
+		end += len(r.Body)
+		b = binary.BigEndian.AppendUint32(b, uint32(end))
+		e.out.Bytes[i] += endBytes
+	})
+	return b
+}
+
+// each calls f for every record of the block with its append.
+func (e *encoder) each(p *blockPlan, f func(i int, r *stream.Record)) {
+	i, j := p.append, p.record
+	for range p.count {
+		for j == len(e.appends[i].Records) {
+			i, j = i+1, 0
+		}
+		f(i, &e.appends[i].Records[j])
+		j++
+	}
+}

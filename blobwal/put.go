@@ -1,0 +1,121 @@
+package blobwal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+)
+
+// createOnly puts an object that must not change once it exists. It returns nil
+// when the object now holds exactly these bytes, whoever put them there, and an
+// [*ObjectError] of [FaultForeign] when it holds others. After any other error
+// it is not known whether the object exists; the call may be repeated.
+func createOnly(ctx context.Context, bucket *blob.Bucket, key string, body []byte) error {
+	err := bucket.Upload(ctx, key, bytes.NewReader(body), &blob.WriterOptions{
+		ContentType:                 "application/octet-stream",
+		DisableContentTypeDetection: true,
+		IfNotExist:                  true,
+		// The GCS driver allocates a buffer of this size, 16 MiB if not told.
+		BufferSize: len(body) + 1,
+	})
+	switch {
+	case err == nil:
+		return nil
+	case gcerrors.Code(err) != gcerrors.FailedPrecondition:
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	// It exists. Drivers repeat requests by themselves, so this may be about our
+	// own put whose answer was lost.
+	return checkSame(ctx, bucket, key, body)
+}
+
+// checkSame reads an object and compares it with what it should be.
+func checkSame(ctx context.Context, bucket *blob.Bucket, key string, want []byte) (err error) {
+	r, err := bucket.NewReader(ctx, key, nil)
+	if err != nil {
+		return fmt.Errorf("read back %s, which exists: %w", key, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	foreign := &ObjectError{
+		Key: key, Fault: FaultForeign,
+		Detail: "it exists with other bytes than ours: another process writes under this identity, or the database was rewound or cloned",
+	}
+	buffer := make([]byte, min(len(want)+1, 64<<10))
+	for {
+		n, err := r.Read(buffer)
+		if n > len(want) || !bytes.Equal(buffer[:n], want[:n]) {
+			return foreign
+		}
+		want = want[n:]
+		switch {
+		case errors.Is(err, io.EOF) && len(want) > 0:
+			return foreign
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read back %s, which exists: %w", key, err)
+		}
+	}
+}
+
+// putResult is how the upload of one object went.
+type putResult struct {
+	tries int
+	took  time.Duration // of the try that succeeded
+	err   error
+}
+
+// putPolicy bounds an upload.
+type putPolicy struct {
+	tryTimeout time.Duration
+	deadline   time.Duration // of all tries together
+	failed     func(try int, err error)
+}
+
+// put repeats createOnly with growing, jittered pauses until it succeeds, finds
+// somebody else's object, or the deadline passes.
+func put(ctx context.Context, bucket *blob.Bucket, key string, body []byte, policy putPolicy) putResult {
+	ctx, cancel := context.WithTimeout(ctx, policy.deadline)
+	defer cancel()
+	var out putResult
+	var last error
+	try := func() (time.Duration, error) {
+		out.tries++
+		started := time.Now()
+		ctx, cancel := context.WithTimeout(ctx, policy.tryTimeout)
+		defer cancel()
+		err := createOnly(ctx, bucket, key, body)
+		if err == nil {
+			return time.Since(started), nil
+		}
+		last = err
+		policy.failed(out.tries, err)
+		if isForeign(err) {
+			return 0, backoff.Permanent(err)
+		}
+		return 0, err
+	}
+	out.took, out.err = backoff.Retry(ctx, try, backoff.WithBackOff(putBackOff()), backoff.WithMaxElapsedTime(0))
+	if out.err != nil {
+		out.err = last // Retry may answer with the context's error, which says less
+	}
+	return out
+}
+
+func putBackOff() *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{
+		InitialInterval: 50 * time.Millisecond, Multiplier: 2, MaxInterval: 2 * time.Second, RandomizationFactor: 0.5,
+	}
+}
+
+func isForeign(err error) bool {
+	var fault *ObjectError
+	return errors.As(err, &fault) && fault.Fault == FaultForeign
+}

@@ -1,0 +1,48 @@
+package blobwal
+
+import "time"
+
+// sealInput is everything that decides when the buffer becomes a segment.
+type sealInput struct {
+	buffered  bool          // something waits
+	full      bool          // the oldest group cannot take more, or the writer is closing
+	free      int           // upload slots
+	slots     int           // all of them
+	sinceSeal time.Duration // since the last seal; very long before the first
+	interval  time.Duration // at least this between two seals
+	meanPut   time.Duration // moving mean of what a put takes
+}
+
+// sealNever means that only an event can change the answer: an append, or an
+// upload that ends.
+const sealNever time.Duration = -1
+
+// sealWait is how long to wait before sealing: 0 is now.
+//
+// The gap is meanPut/slots because that keeps all slots busy and evenly apart
+// under load: shorter gaps would use up the slots with small segments and then
+// stall for a whole put, longer ones leave slots idle. It counts from the last
+// seal, not from the first append of the buffer, so that an append after a
+// pause is sealed at once.
+func sealWait(in sealInput) time.Duration {
+	if !in.buffered || in.free == 0 {
+		return sealNever
+	}
+	gap := max(in.meanPut/time.Duration(in.slots), in.interval)
+	if in.full || in.sinceSeal >= gap {
+		return 0
+	}
+	return gap - in.sinceSeal
+}
+
+// meanWeight is the share of the newest put in the moving mean: one eighth
+// follows a change within about ten puts, and one slow put moves it little.
+const meanWeight = 8
+
+// moveMean takes one more duration into a moving mean; 0 is a mean of nothing.
+func moveMean(mean, d time.Duration) time.Duration {
+	if mean == 0 {
+		return d
+	}
+	return mean + (d-mean)/meanWeight
+}

@@ -1,0 +1,281 @@
+package blobwal
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/memblob"
+
+	"github.com/picomq/picomq/internal/faultbucket"
+	"github.com/picomq/picomq/stream"
+)
+
+// rig is a writer on a bucket that misbehaves as planned, inside a synctest
+// bubble: time stands still unless everybody waits.
+type rig struct {
+	*Writer
+	bucket *blob.Bucket
+	faults *faultbucket.Faults
+
+	mu        sync.Mutex
+	delivered []*Sealed
+	at        []time.Duration // since the rig was made
+	start     time.Time
+}
+
+func newRig(t *testing.T, config WriterConfig, plan faultbucket.Plan) *rig {
+	t.Helper()
+	r := &rig{start: time.Now()}
+	r.bucket, r.faults = faultbucket.Wrap(memblob.OpenBucket(nil), plan)
+	t.Cleanup(func() { require.NoError(t, r.bucket.Close()) })
+	config.Bucket, config.Identity, config.Sealed = r.bucket, someone(), r.sealed
+	var err error
+	r.Writer, err = NewWriter(config)
+	require.NoError(t, err)
+	return r
+}
+
+func (r *rig) sealed(s *Sealed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delivered = append(r.delivered, s)
+	r.at = append(r.at, time.Since(r.start))
+}
+
+func (r *rig) closeNow(t *testing.T) {
+	t.Helper()
+	require.NoError(t, r.Close(context.Background()))
+}
+
+// slow is a plan in which every put takes the same time.
+func slow(d time.Duration) faultbucket.Plan {
+	return func(op faultbucket.Op) (out faultbucket.Decision) {
+		if op.Kind == faultbucket.Put {
+			out.Delay = d
+		}
+		return out
+	}
+}
+
+func TestAnAppendAfterAPauseNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Interval: 50 * time.Millisecond}, slow(10*time.Millisecond))
+		for i := range 3 {
+			time.Sleep(time.Second - r.sinceStart()%time.Second)
+			require.NoError(t, r.Add(to(1, "a")))
+			synctest.Wait()
+			assert.Equal(t, i+1, r.faults.Count(faultbucket.Put), "sealed at once")
+		}
+		r.closeNow(t)
+		assert.Equal(t, []time.Duration{1010 * time.Millisecond, 2010 * time.Millisecond, 3010 * time.Millisecond}, r.at)
+	})
+}
+
+func (r *rig) sinceStart() time.Duration { return time.Since(r.start) }
+
+func TestAppendsWithinTheIntervalShareASegment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Interval: 50 * time.Millisecond}, nil)
+		for range 10 {
+			require.NoError(t, r.Add(to(1, "a")))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		require.Len(t, r.delivered, 2)
+		assert.Len(t, r.delivered[0].Appends, 1)
+		assert.Len(t, r.delivered[1].Appends, 9)
+		assert.Equal(t, []time.Duration{0, 50 * time.Millisecond}, r.at)
+		r.closeNow(t)
+	})
+}
+
+func TestAFullGroupDoesNotWaitForTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Interval: time.Hour, MaxAppends: 4}, nil)
+		for range 9 { // 1 at once, 4 full, 4 full
+			require.NoError(t, r.Add(to(1, "a")))
+		}
+		synctest.Wait()
+		assert.Len(t, r.delivered, 3)
+		assert.Zero(t, r.sinceStart())
+		r.closeNow(t)
+	})
+}
+
+func TestUploadsAreBoundedAndSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Slots: 4}, slow(100*time.Millisecond))
+		most := 0
+		for range 2000 {
+			require.NoError(t, r.Add(to(1, "a")))
+			most = max(most, r.Stats().InFlight)
+			time.Sleep(time.Millisecond)
+		}
+		assert.Equal(t, 4, most)
+		r.closeNow(t)
+		// Once the mean is known, a seal each 25 ms.
+		assert.InDelta(t, 80, len(r.delivered), 8)
+	})
+}
+
+func TestALostAnswerIsFoundOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{}, func(op faultbucket.Op) (d faultbucket.Decision) {
+			if op.Kind == faultbucket.Put && op.Nth == 0 {
+				d.After = faultbucket.Lose(op)
+			}
+			return d
+		})
+		require.NoError(t, r.Add(to(1, "a")))
+		r.closeNow(t)
+		require.Len(t, r.delivered, 1)
+		require.NoError(t, r.delivered[0].Err)
+		assert.Equal(t, 2, r.faults.Count(faultbucket.Put))
+		s := r.Stats()
+		assert.Equal(t, []uint64{1, 1, 1, 0}, []uint64{s.Puts, s.PutFailures, s.Retries, s.GivenUp})
+	})
+}
+
+func TestAnUploadIsGivenUpAtItsDeadlineAndLaterOnesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var first string
+		r := newRig(t, WriterConfig{Deadline: 5 * time.Second}, func(op faultbucket.Op) (d faultbucket.Decision) {
+			if first == "" || op.Key == first {
+				first = op.Key
+				d.Before = faultbucket.Fail(op)
+			}
+			return d
+		})
+		require.NoError(t, r.Add(to(1, "lost")))
+		synctest.Wait()
+		require.NoError(t, r.Add(to(1, "waits for the first")))
+		require.NoError(t, r.Add(to(2, "another stream")))
+		r.closeNow(t)
+
+		require.Len(t, r.delivered, 3)
+		another, lost, later := r.delivered[0], r.delivered[1], r.delivered[2]
+		assert.Equal(t, stream.MakeID(0, 2), another.Appends[0].Stream)
+		assert.Zero(t, r.at[0])
+		require.Error(t, lost.Err)
+		assert.Equal(t, stream.CodeUnavailable, stream.CodeOf(lost.Err))
+		assert.Equal(t, uint64(1), lost.ID.Sequence)
+		require.NoError(t, later.Err)
+		assert.Equal(t, []time.Duration{5 * time.Second, 5 * time.Second}, r.at[1:])
+		assert.Equal(t, uint64(1), r.Stats().GivenUp)
+		assert.Zero(t, r.Stats().Backlog)
+	})
+}
+
+func TestSomebodyElsesObjectIsFatal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{}, nil)
+		key := Key(someone().Cluster, someone().Segment(1))
+		require.NoError(t, r.bucket.WriteAll(t.Context(), key, []byte("somebody else's"), nil))
+		require.NoError(t, r.Add(to(1, "a")))
+		synctest.Wait()
+
+		require.Len(t, r.delivered, 1)
+		var fault *ObjectError
+		require.ErrorAs(t, r.delivered[0].Err, &fault)
+		assert.Equal(t, FaultForeign, fault.Fault)
+		assert.Equal(t, key, fault.Key)
+		err := r.Add(to(1, "b"))
+		require.ErrorAs(t, err, &fault, "no further append is taken")
+		assert.Equal(t, stream.CodeInternal, stream.CodeOf(err))
+		r.closeNow(t)
+		body, err := r.bucket.ReadAll(t.Context(), key)
+		require.NoError(t, err)
+		assert.Equal(t, "somebody else's", string(body))
+	})
+}
+
+func TestBackpressure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{BacklogBytes: 10_000}, slow(time.Second))
+		taken := 0
+		var err error
+		for err == nil {
+			if err = r.Add(to(1, fill64(1000))); err == nil {
+				taken++
+			}
+		}
+		assert.Equal(t, 9, taken)
+		var refusal *stream.Error
+		require.ErrorAs(t, err, &refusal)
+		assert.Equal(t, stream.CodeOverloaded, refusal.Code)
+		assert.Positive(t, refusal.RetryAfter)
+		assert.LessOrEqual(t, r.Stats().Backlog, 10_000)
+
+		time.Sleep(3 * time.Second)
+		require.NoError(t, r.Add(to(1, "there is room again")))
+		r.closeNow(t)
+		assert.Zero(t, r.Stats().Backlog)
+		assert.Equal(t, uint64(taken+1), r.Stats().Appends)
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{MaxAppendBytes: 1000}, nil)
+		assert.Equal(t, stream.CodeBadRequest, stream.CodeOf(r.Add(to(1))))
+		assert.Equal(t, stream.CodeBadRequest, stream.CodeOf(r.Add(creating("", "a"))))
+		assert.Equal(t, stream.CodeTooLarge, stream.CodeOf(r.Add(to(1, fill64(1000)))))
+		many := to(1, "a")
+		many.Records[0].Headers = make([]stream.Header, MaxHeaders+1)
+		assert.Equal(t, stream.CodeTooLarge, stream.CodeOf(r.Add(many)))
+		r.closeNow(t)
+		assert.Equal(t, stream.CodeUnavailable, stream.CodeOf(r.Add(to(1, "a"))))
+		assert.Zero(t, r.faults.Count(faultbucket.Put))
+	})
+}
+
+func TestCloseDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Slots: 1, Interval: time.Hour, MaxAppends: 2}, slow(time.Second))
+		for range 6 {
+			require.NoError(t, r.Add(to(1, "a")))
+		}
+		r.closeNow(t)
+		require.Len(t, r.delivered, 4)
+		assert.Equal(t, 4*time.Second, r.sinceStart(), "no interval is waited for")
+		r.closeNow(t)
+	})
+}
+
+func TestCloseBreaksOffWhenItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Slots: 1, MaxAppends: 1}, slow(time.Hour))
+		for range 3 {
+			require.NoError(t, r.Add(to(1, "a")))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, r.Close(ctx), context.DeadlineExceeded)
+		require.Len(t, r.delivered, 3, "everything added is delivered")
+		for _, s := range r.delivered {
+			assert.Equal(t, stream.CodeUnavailable, stream.CodeOf(s.Err))
+		}
+	})
+}
+
+func TestWhatIsDeliveredIsInTheBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{}, nil)
+		require.NoError(t, r.Add(to(1, "a", "b")))
+		r.closeNow(t)
+		s := r.delivered[0]
+		object, index, err := ReadObject(t.Context(), r.bucket, s.Key, s.Size)
+		require.NoError(t, err)
+		assert.Equal(t, s.Object, object)
+		assert.Equal(t, s.ID, index.ID())
+		attributes, err := r.bucket.Attributes(t.Context(), s.Key)
+		require.NoError(t, err)
+		assert.Equal(t, "application/octet-stream", attributes.ContentType)
+	})
+}
