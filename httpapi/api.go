@@ -23,6 +23,7 @@ type API struct {
 	handler     http.Handler
 	events      *eventCache
 	subscribers atomic.Int64
+	bodies      atomic.Int64 // bytes of request bodies in memory now
 	requests    requestIDs
 
 	// draining is done once Drain was called. Live readers watch it.

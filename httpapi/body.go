@@ -19,7 +19,8 @@ const bodyReserve = 256 << 10
 // The errors are *[stream.Error]: [stream.CodeTooLarge] for a larger one (seen
 // from Content-Length before anything is read), [stream.CodeBadRequest] for one
 // that ends early or is not framed as HTTP says, or takes longer than
-// [Config.BodyTimeout]. Nothing of a body that is not whole is ever written.
+// [Config.BodyTimeout], and [stream.CodeOverloaded] when the bodies of all
+// requests together fill [Config.BodyBudget]. Nothing of a body that is not whole is ever written.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := a.config.MaxBody
 	if r.ContentLength > limit {
@@ -36,7 +37,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		// MinRead more, or the last read would grow the buffer once again.
 		buffer.Grow(int(min(r.ContentLength, bodyReserve)) + bytes.MinRead)
 	}
-	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	_, err := buffer.ReadFrom(a.meter(w, http.MaxBytesReader(w, r.Body, limit)))
 	if err != nil {
 		return nil, a.bodyError(err)
 	}
@@ -52,7 +53,10 @@ func bodyTooLarge(limit int64) error {
 
 func (a *API) bodyError(err error) error {
 	var tooLarge *http.MaxBytesError
+	var refused *stream.Error
 	switch {
+	case errors.As(err, &refused):
+		return refused
 	case errors.As(err, &tooLarge):
 		return bodyTooLarge(a.config.MaxBody)
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -63,6 +67,32 @@ func (a *API) bodyError(err error) error {
 	default:
 		return stream.Errorf(stream.CodeBadRequest, "the request body could not be read, and nothing was written: %w", err)
 	}
+}
+
+// meteredBody counts the bytes of a body against the budget of all bodies, from
+// when they arrive until their request is answered.
+type meteredBody struct {
+	io.Reader
+	exchange *exchange
+	api      *API
+}
+
+func (a *API) meter(w http.ResponseWriter, body io.Reader) io.Reader {
+	e, ok := w.(*exchange)
+	if !ok {
+		return body
+	}
+	return &meteredBody{Reader: body, exchange: e, api: a}
+}
+
+func (m *meteredBody) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	m.exchange.held += int64(n)
+	if held := m.api.bodies.Add(int64(n)); held > m.api.config.BodyBudget {
+		return n, stream.Errorf(stream.CodeOverloaded,
+			"the bodies of the requests under way fill %d bytes of memory; nothing was written, try again", m.api.config.BodyBudget)
+	}
+	return n, err
 }
 
 // refuseBody is for requests that must have no body.

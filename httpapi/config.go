@@ -22,6 +22,9 @@ type Config struct {
 
 	// MaxBody is the largest request body in bytes. Default: 8 MiB.
 	MaxBody int64
+	// BodyBudget bounds the bytes of all request bodies in memory at one time;
+	// what does not fit is refused with 503. Default: 256 MiB.
+	BodyBudget int64
 	// MaxSubscribers bounds the live readers, long polls and event streams
 	// together; one more is refused with 503. Default: 100,000.
 	MaxSubscribers int
@@ -58,6 +61,7 @@ func (c Config) withDefaults() Config {
 		c.Clock = time.Now
 	}
 	setDefault(&c.MaxBody, 8<<20)
+	setDefault(&c.BodyBudget, 256<<20)
 	setDefault(&c.MaxSubscribers, 100_000)
 	setDefault(&c.EventCacheBytes, 32<<20)
 	setDefault(&c.LongPollTimeout, 25*time.Second)
@@ -85,6 +89,8 @@ func (c Config) Validate() error {
 		return errors.New("httpapi: Config.Streams is required")
 	case c.MaxBody < 1:
 		return fmt.Errorf("httpapi: Config.MaxBody is %d bytes; it must be positive", c.MaxBody)
+	case c.BodyBudget < c.MaxBody:
+		return fmt.Errorf("httpapi: Config.BodyBudget is %d bytes; it must hold one body of MaxBody, %d bytes", c.BodyBudget, c.MaxBody)
 	case c.MaxSubscribers < 1:
 		return fmt.Errorf("httpapi: Config.MaxSubscribers is %d; it must be positive", c.MaxSubscribers)
 	case c.EventCacheBytes < 1:

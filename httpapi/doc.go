@@ -23,8 +23,8 @@
 //
 // # Bounds
 //
-// Request bodies are bounded by [Config.MaxBody], and memory for one is taken as
-// its bytes arrive. A catch-up response of Durable Streams holds at most
+// A request body is bounded by [Config.MaxBody], all of them together by
+// [Config.BodyBudget], and memory is taken as bytes arrive. A catch-up response of Durable Streams holds at most
 // [maxReadBytes] of bodies, or one record if that is larger. Live readers (long
 // polls and event streams) are bounded by [Config.MaxSubscribers]; each holds an
 // offset and no queue, so that a slow one costs its socket only, and is cut when

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -63,7 +64,8 @@ func (a *API) serveEvents(w http.ResponseWriter, r *http.Request, f follower) er
 	h.Set("X-Accel-Buffering", "no")
 	out := &eventWriter{w: w, control: http.NewResponseController(w), timeout: a.config.WriteTimeout}
 	w.WriteHeader(http.StatusOK)
-	if err := a.follow(ctx, out, f); err != nil && ctx.Err() == nil && stream.CodeOf(err) == stream.CodeInternal {
+	err = a.follow(ctx, out, f)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errClientStopped) && stream.CodeOf(err) == stream.CodeInternal {
 		a.logInternal(w, r, err)
 	}
 	return nil
@@ -196,13 +198,17 @@ func (o *eventWriter) event(e *event, format eventFormat) error {
 // comment writes a line that readers ignore.
 func (o *eventWriter) comment() error { return o.write(wire.AppendComment(nil, "keep-alive")) }
 
+// errClientStopped says that a client has gone, or takes nothing more: its own
+// affair, and no fault to log.
+var errClientStopped = errors.New("the client takes no more events")
+
 func (o *eventWriter) write(p []byte) error {
-	err := o.control.SetWriteDeadline(time.Now().Add(o.timeout))
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
+	allowWrite(o.w, o.timeout)
 	if _, err := o.w.Write(p); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errClientStopped, err)
 	}
-	return o.control.Flush()
+	if err := o.control.Flush(); err != nil {
+		return fmt.Errorf("%w: %w", errClientStopped, err)
+	}
+	return nil
 }

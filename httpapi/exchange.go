@@ -11,7 +11,8 @@ type exchange struct {
 	http.ResponseWriter
 	status  int // 0 until the header is written
 	written int64
-	live    bool // it waited for data: its duration says nothing about the service
+	held    int64 // bytes of the request's body in memory, counted in API.bodies
+	live    bool  // it waited for data: its duration says nothing about the service
 }
 
 // WriteHeader keeps the first final status.

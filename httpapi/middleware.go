@@ -27,7 +27,10 @@ func (a *API) middleware(next http.Handler) http.Handler {
 		// A fresh deadline for every request: connections are used again, and
 		// the last response may have left one. Long poll writes after waiting.
 		allowWrite(e, a.config.LongPollTimeout+a.config.WriteTimeout)
-		defer func() { a.config.Metrics.answered(r, e, time.Since(began)) }()
+		defer func() {
+			a.bodies.Add(-e.held)
+			a.config.Metrics.answered(r, e, time.Since(began))
+		}()
 		defer func() { a.recoverPanic(e, r, recover()) }()
 		if r.Method == http.MethodOptions {
 			answerPreflight(e)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/picomq/picomq/stream"
@@ -22,6 +23,7 @@ type Streams struct {
 	names   map[stream.Name]*row
 	changed chan struct{} // closed and replaced at every change
 	failure error
+	waiting atomic.Int64
 }
 
 // row is one stream.

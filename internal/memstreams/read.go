@@ -80,6 +80,9 @@ func addRecord(run *stream.Run, record stream.Record) {
 	}
 }
 
+// Waiting is the number of calls of Wait that are waiting now.
+func (s *Streams) Waiting() int { return int(s.waiting.Load()) }
+
 // Wait implements httpapi.Streams.
 func (s *Streams) Wait(ctx context.Context, q stream.WaitRequest) (stream.Info, error) {
 	for {
@@ -87,11 +90,20 @@ func (s *Streams) Wait(ctx context.Context, q stream.WaitRequest) (stream.Info, 
 		if err != nil || info.Tail > q.After || info.Closed {
 			return info, err
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return stream.Info{}, ctx.Err()
+		if err := s.park(ctx, changed); err != nil {
+			return stream.Info{}, err
 		}
+	}
+}
+
+func (s *Streams) park(ctx context.Context, changed <-chan struct{}) error {
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// AdminConfig is what the admin handler shows.
+type AdminConfig struct {
+	// Ready returns nil when the node can serve, and otherwise why it cannot, in
+	// words for an operator. It is called for every look at /ready and must be
+	// quick. Required.
+	Ready func(ctx context.Context) error
+	// Gatherer holds the metrics. Required.
+	Gatherer prometheus.Gatherer
+	// Pprof adds the profiler of net/http/pprof below /debug/pprof/. It lets
+	// whoever reaches the listener slow the node down and read its memory.
+	Pprof bool
+	// Version is shown on the index page.
+	Version string
+}
+
+// AdminHandler serves what operators and their tools look at, on a listener of
+// its own that clients do not reach:
+//
+//	/health    200 while the process answers at all: restart it when not
+//	/ready     200 when the node can serve, else 503 and the reason: send no traffic
+//	/metrics   Prometheus
+//	/          an index in plain text
+//
+// It is safe for concurrent use.
+func AdminHandler(config AdminConfig) (http.Handler, error) {
+	if config.Ready == nil || config.Gatherer == nil {
+		return nil, errors.New("httpapi: AdminConfig.Ready and AdminConfig.Gatherer are required")
+	}
+	router := mux.NewRouter()
+	pages := router.Methods(http.MethodGet, http.MethodHead).Subrouter()
+	pages.HandleFunc("/", config.index)
+	pages.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) {
+		writeText(w, http.StatusOK, "alive\n")
+	})
+	pages.HandleFunc("/ready", config.ready)
+	pages.Handle("/metrics", promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{}))
+	if config.Pprof {
+		routePprof(router)
+	}
+	return router, nil
+}
+
+func (c AdminConfig) ready(w http.ResponseWriter, r *http.Request) {
+	if err := c.Ready(r.Context()); err != nil {
+		writeText(w, http.StatusServiceUnavailable, "not ready: "+err.Error()+"\n")
+		return
+	}
+	writeText(w, http.StatusOK, "ready\n")
+}
+
+func (c AdminConfig) index(w http.ResponseWriter, _ *http.Request) {
+	var page strings.Builder
+	fmt.Fprintf(&page, "PicoMQ %s\n\n", c.Version)
+	page.WriteString("/health   200 while the process is alive\n")
+	page.WriteString("/ready    200 when the node can serve, else 503 and why not\n")
+	page.WriteString("/metrics  Prometheus metrics\n")
+	if c.Pprof {
+		page.WriteString("/debug/pprof/  profiles\n")
+	}
+	writeText(w, http.StatusOK, page.String())
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", cacheNever)
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text) // a client that has gone needs no answer
+}
+
+func routePprof(router *mux.Router) {
+	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	router.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
+}

@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/internal/memstreams"
+)
+
+// service is an API over streams in memory behind a real listener, and a client
+// of it.
+type service struct {
+	t       *testing.T
+	streams *memstreams.Streams
+	api     *API
+	server  *httptest.Server
+	client  *http.Client
+	log     *logBuffer
+}
+
+// testCursor is the cursor of the time at which every service's clock stands.
+const testCursor = "1000"
+
+// newService starts a service; change may alter its configuration.
+func newService(t *testing.T, change ...func(*Config)) *service {
+	t.Helper()
+	s := &service{t: t, streams: memstreams.New(), log: new(logBuffer)}
+	config := Config{
+		Streams: s.streams,
+		Logger:  slog.New(slog.NewTextHandler(s.log, nil)),
+		Clock: func() time.Time {
+			return time.Date(2024, time.October, 9, 0, 0, 0, 0, time.UTC).Add(1000 * 20 * time.Second)
+		},
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	var err error
+	s.api, err = New(config)
+	require.NoError(t, err)
+	s.server = httptest.NewServer(s.api.Handler())
+	s.client = s.server.Client()
+	t.Cleanup(func() {
+		s.api.Drain()
+		s.client.CloseIdleConnections()
+		s.server.Close()
+	})
+	return s
+}
+
+// answer is a whole response.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request and reads its whole answer. headers alternate between
+// names and values; a body without a Content-Type among them has none.
+func (s *service) do(method, path, body string, headers ...string) answer {
+	s.t.Helper()
+	response := s.open(context.Background(), method, path, body, headers...)
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	return answer{response.StatusCode, response.Header, string(read)}
+}
+
+// open sends a request and leaves the body of the answer to be read; the test's
+// end closes it.
+func (s *service) open(ctx context.Context, method, path, body string, headers ...string) *http.Response {
+	s.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, s.server.URL+path, reader)
+	require.NoError(s.t, err)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Add(headers[i], headers[i+1])
+	}
+	response, err := s.client.Do(request)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+// must is do for what a test only sets up: any refusal fails it.
+func (s *service) must(method, path, body string, headers ...string) answer {
+	s.t.Helper()
+	got := s.do(method, path, body, headers...)
+	require.Less(s.t, got.status, 300, "%s %s: %s", method, path, got.body)
+	return got
+}
+
+// later sends a request from another goroutine; the channel gives its answer.
+func (s *service) later(method, path, body string, headers ...string) <-chan answer {
+	answers := make(chan answer, 1)
+	go func() { answers <- s.do(method, path, body, headers...) }()
+	return answers
+}
+
+// awaitWaiting returns when as many readers wait for something new.
+func (s *service) awaitWaiting(readers int) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return s.streams.Waiting() == readers }, 10*time.Second, time.Millisecond)
+}
+
+// logBuffer keeps what a service logs.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
