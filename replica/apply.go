@@ -1,0 +1,219 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/statemachine"
+)
+
+// Bounds of one read from the log.
+const (
+	readRows  = 1024
+	readBytes = 8 << 20
+)
+
+// tail applies every row after the applied one that the log holds now.
+func (r *Replica) tail(ctx context.Context) error {
+	for {
+		rows, err := r.readRows(ctx, r.applied.Index)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return r.fenced
+		}
+		for _, row := range rows {
+			if err := r.apply(row); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// tailTo applies up to an index that is known to be in the log, however long
+// the log takes to answer.
+func (r *Replica) tailTo(ctx context.Context, index commands.Index) error {
+	for try := 0; r.applied.Index < index; try++ {
+		err := r.tail(ctx)
+		if err != nil && r.mustEnd(err) {
+			return err
+		}
+		if r.applied.Index < index && !pause(ctx, try) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (r *Replica) readRows(ctx context.Context, after commands.Index) ([]commands.Row, error) {
+	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	rows, err := r.log.Read(call, after, readRows, readBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read rows after %d: %w", after, err)
+	}
+	r.answered()
+	return rows, nil
+}
+
+// checkHead compares the log's head with what is applied.
+func (r *Replica) checkHead(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	head, err := r.log.Head(call)
+	if err != nil {
+		return fmt.Errorf("read the log's head: %w", err)
+	}
+	r.answered()
+	r.saw(head.Index)
+	if head.Index < r.applied.Index || (head.Index == r.applied.Index && head.Row != r.applied.Row) {
+		return lostTail(r.applied, head)
+	}
+	return nil
+}
+
+// lostTail describes a head that is behind, or beside, what was applied.
+func lostTail(applied, head commands.Position) *commands.LostTailError {
+	err := &commands.LostTailError{Applied: applied, Head: head}
+	if head.Index >= applied.Index {
+		err.Found = head.Row
+	}
+	return err
+}
+
+// decode checks that a row follows a position and decodes it.
+func decode(row commands.Row, after commands.Position) (commands.Entry, error) {
+	if row.Index != after.Index+1 {
+		return commands.Entry{}, fatalf("the log answered row %d where row %d follows", row.Index, after.Index+1)
+	}
+	if row.Previous != after.Row {
+		return commands.Entry{}, &commands.LostTailError{Applied: after, Found: row.Previous, Head: row.Position()}
+	}
+	payload, err := commands.DecodePayload(row.Payload)
+	if err != nil {
+		return commands.Entry{}, fatalf("row %d of the log cannot be read: %w", row.Index, err)
+	}
+	return commands.Entry{Index: row.Index, DatabaseTime: row.DatabaseTime, Payload: payload}, nil
+}
+
+// apply applies the next row, publishes it, and answers its proposals if they
+// are this node's.
+func (r *Replica) apply(row commands.Row) error {
+	entry, err := decode(row, r.applied)
+	if err != nil {
+		return err
+	}
+	outcome := r.state.Apply(&entry)
+	if outcome.OutOfOrder {
+		return fatalf("row %d does not follow the state, which is at row %d", entry.Index, r.state.Index())
+	}
+	r.applied = row.Position()
+	r.snapshot.applied(len(row.Payload))
+	if err := r.checkReports(&entry, outcome); err != nil {
+		return err
+	}
+	r.cfg.Published(outcome)
+	r.publish()
+	r.answerOwn(&entry, outcome)
+	r.report()
+	r.checkFenced(&entry)
+	return nil
+}
+
+// publish wakes those who wait for an index.
+func (r *Replica) publish() {
+	r.appliedIndex.Store(uint64(r.applied.Index))
+	r.mu.Lock()
+	close(r.progress)
+	r.progress = make(chan struct{})
+	r.mu.Unlock()
+}
+
+// answerOwn hands results to the callbacks of the row in flight.
+func (r *Replica) answerOwn(entry *commands.Entry, outcome *statemachine.Outcome) {
+	if r.inFlight == nil {
+		return
+	}
+	for i := range entry.Proposals {
+		if entry.Proposals[i].Origin != r.inFlight.origin {
+			continue
+		}
+		items, proposal := r.inFlight.items, outcome.Proposals[i]
+		r.inFlight = nil
+		if proposal.Status != statemachine.Applied {
+			answerAll(items, unavailable("the log refused this node's proposal (%v); nothing was written", proposal.Status))
+			return
+		}
+		results := proposal.Results
+		for _, it := range items {
+			n := len(it.commands)
+			it.done(Decision{Index: outcome.Index, Time: outcome.Time, Results: results[:n:n]}, nil)
+			results = results[n:]
+		}
+		return
+	}
+}
+
+// checkFenced notes that another process registered this node. The rows after
+// that are still applied before the replica ends: the one in flight may be
+// among them, and its proposers then learn that it was refused.
+func (r *Replica) checkFenced(entry *commands.Entry) {
+	if r.epoch == 0 || r.fenced != nil {
+		return
+	}
+	for i := range entry.Proposals {
+		for _, c := range entry.Proposals[i].Commands {
+			if reg, ok := c.(*commands.RegisterNode); ok && reg.Incarnation != r.self.Incarnation {
+				if r.current() != r.epoch {
+					r.fenced = fatalf("another process (incarnation %s, address %q) registered as node %d at row %d: this one is fenced and stops; "+
+						"give each process its own --data or --node-id", reg.Incarnation, reg.Address, r.self.Node, entry.Index)
+				}
+			}
+		}
+	}
+}
+
+// current is the epoch that the state has for this node's number.
+func (r *Replica) current() commands.Epoch {
+	for _, n := range r.view.Nodes() {
+		if n.Node == r.self.Node {
+			return n.Epoch
+		}
+	}
+	return 0
+}
+
+// checkReports ends the replica when a node's digest disagrees with its own.
+func (r *Replica) checkReports(entry *commands.Entry, outcome *statemachine.Outcome) error {
+	for i := range entry.Proposals {
+		for j, c := range entry.Proposals[i].Commands {
+			report, ok := c.(*commands.Checkpoint)
+			if !ok || j >= len(outcome.Proposals[i].Results) {
+				continue
+			}
+			switch outcome.Proposals[i].Results[j].Verdict {
+			case statemachine.Accepted:
+				r.agreed = report.At
+			case statemachine.Diverged:
+				return fatalf("the state diverged: node %d reported digest %016x at row %d, which is not this node's; they last agreed at row %d; "+
+					"nothing is acknowledged from a state in doubt", entry.Proposals[i].Origin.Node, uint64(report.Digest), report.At, r.agreed)
+			}
+		}
+	}
+	return nil
+}
+
+// report proposes this node's digest at the fixed indexes.
+func (r *Replica) report() {
+	if r.epoch == 0 || r.applied.Index%statemachine.CheckpointInterval != 0 {
+		return
+	}
+	err := r.Enqueue([]commands.Command{&commands.Checkpoint{At: r.applied.Index, Digest: r.state.Digest()}},
+		func(Decision, error) {})
+	if err != nil && !errors.Is(err, errClosed) {
+		r.cfg.Logger.Warn("the digest of this index was not reported", "index", r.applied.Index, "error", err)
+	}
+}

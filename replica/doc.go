@@ -1,0 +1,49 @@
+// Package replica keeps one node's state equal to the log: it proposes
+// commands, tails the log, applies every entry in order, and tells whoever
+// waits what came of it.
+//
+//	Enqueue/Propose ──► queue ──► one row in flight ──► Log.Append
+//	                                                        │ index n
+//	Log.Wakeups, poll ──► Log.Read ──► rows after applied ──┤
+//	                                                        ▼
+//	                             State.Apply ─► publish ─► callbacks
+//
+// # Contract
+//
+//   - One goroutine, the loop, owns the state: it alone inserts, reads and
+//     applies. Everyone else reads through [Replica.View].
+//   - Entries are applied in order without gaps, and only if the row's
+//     predecessor is the row applied before it. A mismatch is a
+//     [commands.LostTailError] and ends the replica: see [Replica.Failed].
+//   - Group commit: while a row is in flight proposals queue; the next row takes
+//     as many as fit [Config.GroupBytes]. The queue is bounded by
+//     [Config.QueueBytes]; beyond it Enqueue refuses with [stream.CodeOverloaded].
+//   - An insert that failed is unknown, not failed. Its origin is looked up, the
+//     payload's digest compared, and the insert repeated under the same origin,
+//     until the log says that it stands or that it certainly does not. Requests
+//     that give up meanwhile are told so with [stream.CodeOutcomeUnknown].
+//     Proposals that were still queued are dropped after [Config.QueueTimeout]
+//     with [stream.CodeUnavailable]: those certainly were not written.
+//   - A callback runs on the loop after its entry was applied and published, so
+//     it must not block. Results are acknowledgements: they were computed by
+//     Apply from rows that are in the log.
+//   - When another process registers this node's id, or a report of a digest
+//     disagrees with this state, or a row cannot be read, the replica fails for
+//     good and says why. It never serves on.
+//
+// # Starting
+//
+// Open installs the newest confirmed snapshot that its digest verifies, falling
+// back to older ones and at last to the first row, and applies what follows up
+// to the log's head. Register then announces this process: the index of that
+// entry is its epoch.
+//
+// # Snapshots
+//
+// After [Config.SnapshotBytes] of applied rows or [Config.SnapshotAge] the
+// state is encoded as of one index while Apply goes on, and written to the
+// bucket. It is installed by nobody until it is confirmed: the rows since the
+// last confirmed one are replayed into a second state, whose digest must be the
+// one reported. The second state lives only during that check. The last
+// [keepSnapshots] are kept.
+package replica

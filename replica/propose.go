@@ -1,0 +1,236 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/stream"
+)
+
+// Enqueue proposes commands that are applied together, in order, and calls
+// done with what came of them. Groups are inserted in the order of their
+// Enqueue. The error, if any, means that nothing was written and that done is
+// not called.
+func (r *Replica) Enqueue(cmds []commands.Command, done Done) error {
+	return r.queue.add(r.newItem(cmds, done))
+}
+
+func (r *Replica) newItem(cmds []commands.Command, done Done) *item {
+	return &item{commands: cmds, bytes: estimate(cmds), expires: r.cfg.Now().Add(r.cfg.QueueTimeout), done: done}
+}
+
+// Propose proposes commands that are applied together and waits for their
+// results. When ctx ends first the error says whether the commands may still
+// be applied.
+func (r *Replica) Propose(ctx context.Context, cmds ...commands.Command) (Decision, error) {
+	type answer struct {
+		decision Decision
+		err      error
+	}
+	answers := make(chan answer, 1)
+	it := r.newItem(cmds, func(d Decision, err error) { answers <- answer{d, err} })
+	if err := r.queue.add(it); err != nil {
+		return Decision{}, err
+	}
+	select {
+	case a := <-answers:
+		return a.decision, a.err
+	case <-ctx.Done():
+	}
+	if r.queue.remove(it) {
+		return Decision{}, unavailable("the log did not take the command in time; nothing was written, try again")
+	}
+	select {
+	case a := <-answers: // it was decided while we looked
+		return a.decision, a.err
+	default:
+		return Decision{}, outcomeUnknown()
+	}
+}
+
+func outcomeUnknown() *stream.Error {
+	err := stream.Errorf(stream.CodeOutcomeUnknown, "the log did not answer in time: the change may have happened or may still happen; "+
+		"read the stream, or repeat the request with the same producer sequence")
+	err.RetryAfter = time.Second
+	return err
+}
+
+// estimate is about how many bytes commands take in a row.
+func estimate(cmds []commands.Command) int {
+	size := 16
+	for _, c := range cmds {
+		size += 48
+		switch c := c.(type) {
+		case *commands.CommitSegment:
+			size += len(c.IDs) + len(c.Records) + len(c.Bytes) + len(c.Flags) + len(c.Producers) + len(c.Matches) + len(c.StreamSeqs)
+			for _, id := range c.ProducerIDs {
+				size += len(id) + 3
+			}
+			for i := range c.Creates {
+				size += 32 + len(c.Creates[i].Name) + len(c.Creates[i].Config.ContentType)
+			}
+		case *commands.Create:
+			size += len(c.Name) + len(c.Config.ContentType)
+		case *commands.Touch:
+			size += 8 * len(c.IDs)
+		case *commands.Expire:
+			size += 8 * len(c.IDs)
+		}
+	}
+	return size
+}
+
+// drain inserts rows until nothing waits.
+func (r *Replica) drain(ctx context.Context) error {
+	for ctx.Err() == nil {
+		items := r.queue.take(r.cfg.GroupBytes)
+		if len(items) == 0 {
+			return nil
+		}
+		r.seq++
+		if err := r.commit(ctx, commands.Origin{Node: r.self.Node, Epoch: r.epoch, Seq: r.seq}, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit puts items into the log as one row and applies everything up to it.
+// Every item's callback has run when it returns nil, and also when it returns
+// an error: then with one.
+func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*item) error {
+	proposal := commands.Proposal{Origin: origin}
+	for _, it := range items {
+		proposal.Commands = append(proposal.Commands, it.commands...)
+	}
+	payload := commands.Payload{Clock: stream.Time(r.cfg.Now().UnixMilli()), Proposals: []commands.Proposal{proposal}}
+	insert := commands.Insert{Origin: origin, Payload: payload.Encode(), Applied: r.applied, Summary: payload.Summary()}
+	at, err := r.insert(ctx, &insert)
+	if err != nil {
+		answerAll(items, refusalOf(err))
+		if errors.Is(err, commands.ErrNotSent) {
+			return nil // said to the proposers; the next round tries with what comes then
+		}
+		return err
+	}
+	r.stats.rows.Add(1)
+	r.stats.groups.Add(uint64(len(items)))
+	r.inFlight = &flight{origin: origin, items: items}
+	defer func() {
+		if r.inFlight != nil { // could not be applied: the replica ends, or the context did
+			answerAll(r.inFlight.items, outcomeUnknown())
+			r.inFlight = nil
+		}
+	}()
+	if at.Index == r.applied.Index+1 && at.Previous == r.applied.Row {
+		return r.apply(commands.Row{Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime, Payload: insert.Payload})
+	}
+	return r.tailTo(ctx, at.Index)
+}
+
+func answerAll(items []*item, err error) {
+	for _, it := range items {
+		it.done(Decision{}, err)
+	}
+}
+
+// refusalOf is what proposers are told of an insert that failed.
+func refusalOf(err error) error {
+	var refusal *stream.Error
+	switch {
+	case errors.As(err, &refusal):
+		return refusal
+	case errors.Is(err, commands.ErrNotSent):
+		return unavailable("the log is out of reach; nothing was written, try again")
+	case errors.Is(err, commands.ErrUnknown):
+		return outcomeUnknown()
+	default:
+		return unavailable("the log refused the change; nothing was written: %v", err)
+	}
+}
+
+// insert brings a row into the log and finds out where it stands. It returns
+// an error only when the row certainly is not there (ErrNotSent, a refusal), or
+// when ctx ended before that could be known (ErrUnknown).
+func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Inserted, error) {
+	giveUp := r.cfg.Now().Add(r.cfg.QueueTimeout)
+	doubt := false // an earlier try may still come to stand
+	for try := 0; ; try++ {
+		at, err := r.appendOnce(ctx, in)
+		if err == nil {
+			return at, nil
+		}
+		unknown := errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin)
+		doubt = doubt || unknown
+		if doubt {
+			found, ok, lookErr := r.lookUp(ctx, in)
+			if lookErr != nil || ok {
+				return found, lookErr
+			}
+		}
+		switch {
+		case !unknown && !errors.Is(err, commands.ErrNotSent):
+			return commands.Inserted{}, err
+		case !doubt && r.cfg.Now().After(giveUp):
+			return commands.Inserted{}, err
+		}
+		r.stats.retries.Add(1)
+		r.cfg.Logger.Warn("an insert into the log failed; trying again", "origin", in.Origin.String(), "try", try+1, "error", err)
+		r.dropExpired()
+		if !pause(ctx, try) {
+			if doubt {
+				return commands.Inserted{}, commands.ErrUnknown
+			}
+			return commands.Inserted{}, commands.ErrNotSent
+		}
+	}
+}
+
+func (r *Replica) appendOnce(ctx context.Context, in *commands.Insert) (commands.Inserted, error) {
+	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	at, err := r.log.Append(call, *in)
+	if err == nil {
+		r.answered()
+	}
+	return at, err
+}
+
+// lookUp asks the log whether a row of this origin stands, and whether it is
+// ours. A connection error is not an answer: ok is false and the caller repeats
+// the insert, which the unique origin makes harmless.
+func (r *Replica) lookUp(ctx context.Context, in *commands.Insert) (at commands.Inserted, ok bool, err error) {
+	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	at, digest, found, err := r.log.FindOrigin(call, in.Origin)
+	switch {
+	case err != nil || !found:
+		return commands.Inserted{}, false, nil
+	case digest != commands.PayloadDigest(in.Payload):
+		return commands.Inserted{}, false, fatalf("row %d of the log carries this node's origin %s but another payload: "+
+			"another process writes as this node; stop it, or start with another node id", at.Index, in.Origin)
+	}
+	r.answered()
+	return at, true, nil
+}
+
+// dropExpired answers proposals that waited too long; they were not sent.
+func (r *Replica) dropExpired() {
+	answerAll(r.queue.expired(r.cfg.Now()), unavailable("the log did not take the command in time; nothing was written, try again"))
+}
+
+// pause waits a little longer with each try, up to a second, with jitter.
+func pause(ctx context.Context, try int) bool {
+	limit := min(time.Second, 10*time.Millisecond<<min(try, 7))
+	timer := time.NewTimer(limit/2 + rand.N(limit/2))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

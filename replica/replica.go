@@ -1,0 +1,248 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/statemachine"
+	"github.com/picomq/picomq/stream"
+)
+
+// Replica is one node's copy of the state and its way into the log. Its
+// methods are safe for concurrent use, except where they say otherwise.
+type Replica struct {
+	cfg   Config
+	log   Log
+	queue *queue
+	heads headQueries
+	pull  chan struct{} // capacity 1: somebody waits for rows of others
+
+	// Set by Open and Register before the loop starts.
+	self   commands.RegisterNode
+	epoch  commands.Epoch
+	view   statemachine.View
+	stop   context.CancelFunc
+	loop   sync.WaitGroup
+	failed chan struct{}
+
+	// Owned by the loop.
+	state    *statemachine.State
+	applied  commands.Position
+	seq      uint64
+	inFlight *flight
+	agreed   commands.Index // the last index at which a reported digest agreed
+	fenced   error          // another process registered this node
+	snapshot snapshotter
+
+	appliedIndex atomic.Uint64
+	head         atomic.Uint64 // highest index known to be in the log
+	contact      atomic.Int64  // when the log last answered, as time since start
+	started      time.Time
+	stats        counters
+
+	mu       sync.Mutex
+	progress chan struct{} // closed and replaced when appliedIndex grows
+	err      error         // why failed is closed
+}
+
+// flight is the one row on its way.
+type flight struct {
+	origin commands.Origin
+	items  []*item
+}
+
+// Open builds the state from the newest usable snapshot and the rows after it,
+// up to the log's head. The replica does nothing more until Register.
+func Open(ctx context.Context, cfg Config) (*Replica, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	r := &Replica{
+		cfg: cfg, log: cfg.Log, queue: newQueue(cfg.QueueBytes), pull: make(chan struct{}, 1),
+		failed: make(chan struct{}), progress: make(chan struct{}), started: time.Now(), stop: func() {},
+	}
+	if err := r.install(ctx); err != nil {
+		return nil, err
+	}
+	r.view = r.state.View()
+	if err := r.tail(ctx); err != nil {
+		return nil, fmt.Errorf("replay the log: %w", err)
+	}
+	if err := r.checkHead(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Register announces this process as a node and starts the loop. The command's
+// Node may be 0 for the lowest free number; the number and epoch are returned.
+func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (commands.NodeID, commands.Epoch, error) {
+	r.self = self
+	var result statemachine.Result
+	var failure error
+	register := &item{
+		commands: []commands.Command{&self},
+		expires:  r.cfg.Now().Add(r.cfg.QueueTimeout),
+		done: func(d Decision, err error) {
+			if failure = err; err == nil {
+				result = d.Results[0]
+			}
+		},
+	}
+	if err := r.commit(ctx, commands.RegistrationOrigin(self.Incarnation), []*item{register}); err != nil {
+		return 0, 0, fmt.Errorf("register in the log: %w", err)
+	}
+	if failure != nil {
+		return 0, 0, fmt.Errorf("register in the log: %w", failure)
+	}
+	if err := registrationError(result.Verdict, &self, r.view); err != nil {
+		return 0, 0, err
+	}
+	r.self.Node, r.epoch = result.Node, result.Epoch
+	r.snapshot.prefix = fmt.Sprintf("%s/0000/snapshots/", self.Cluster)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r.stop = stop
+	r.loop.Go(func() { r.run(background) })
+	return result.Node, result.Epoch, nil
+}
+
+func registrationError(v statemachine.Verdict, self *commands.RegisterNode, view statemachine.View) error {
+	switch v {
+	case statemachine.Accepted:
+		return nil
+	case statemachine.WrongCluster:
+		cluster, _ := view.Cluster()
+		return fmt.Errorf("the log belongs to cluster %s and the bucket to %s: use the bucket and the database of one cluster", cluster, self.Cluster)
+	case statemachine.LevelTooLow:
+		return fmt.Errorf("the cluster runs feature level %d and this binary understands %d: run a newer release", view.Level(), self.Level)
+	default:
+		return fmt.Errorf("the log refused the registration of node %d: %v", self.Node, v)
+	}
+}
+
+// Close stops the loop. What waits is answered as not written; the row in
+// flight, if its outcome is not known yet, as unknown. It returns when no
+// callback will run any more.
+func (r *Replica) Close() {
+	r.stop()
+	r.loop.Wait()
+	r.fail(errClosed)
+}
+
+var errClosed = unavailable("this node is stopping; nothing was written, try another or try again")
+
+func unavailable(format string, args ...any) *stream.Error {
+	err := stream.Errorf(stream.CodeUnavailable, format, args...)
+	err.RetryAfter = time.Second
+	return err
+}
+
+// View reads the state as of the last applied entry.
+func (r *Replica) View() statemachine.View { return r.view }
+
+// Node is this node's number and epoch, once registered.
+func (r *Replica) Node() (commands.NodeID, commands.Epoch) { return r.self.Node, r.epoch }
+
+// Failed is closed when the replica ended for good; Err then says why.
+func (r *Replica) Failed() <-chan struct{} { return r.failed }
+
+// Err is why the replica ended, or nil while it runs.
+func (r *Replica) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// fail ends the replica: the first reason stays.
+func (r *Replica) fail(err error) {
+	r.mu.Lock()
+	if r.err == nil {
+		r.err = err
+		close(r.failed)
+	}
+	err = r.err
+	r.mu.Unlock()
+	refusal := errClosed
+	if !errors.Is(err, errClosed) {
+		refusal = unavailable("this node has stopped serving: %v", err)
+	}
+	for _, it := range r.queue.close(refusal) {
+		it.done(Decision{}, refusal)
+	}
+}
+
+// run is the loop: it alone inserts, reads and applies.
+func (r *Replica) run(ctx context.Context) {
+	poll := time.NewTicker(r.cfg.Poll)
+	defer poll.Stop()
+	defer r.snapshot.wait()
+	for ctx.Err() == nil {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.failed: // by a head query or a snapshot's replay
+			return
+		case <-r.queue.ready:
+			err = r.drain(ctx)
+		case <-r.log.Wakeups():
+			err = r.tail(ctx)
+		case <-r.pull:
+			err = r.tail(ctx)
+		case <-poll.C:
+			err = r.tick(ctx)
+		}
+		if err != nil && r.mustEnd(err) {
+			r.cfg.Logger.Error("the replica ends", "error", err, "applied", r.applied)
+			r.fail(err)
+			return
+		}
+		r.maybeSnapshot(ctx)
+	}
+}
+
+// tick is the slow poll. An exclusive log has no rows of others to find.
+func (r *Replica) tick(ctx context.Context) error {
+	if r.log.Exclusive() {
+		return nil
+	}
+	if err := r.tail(ctx); err != nil {
+		return err
+	}
+	return r.checkHead(ctx)
+}
+
+// mustEnd tells faults that end the replica from those of the connection, which
+// the next round tries again.
+func (r *Replica) mustEnd(err error) bool {
+	var end *fatalError
+	if errors.As(err, &end) || errors.Is(err, commands.ErrLostTail) {
+		return true
+	}
+	if !errors.Is(err, context.Canceled) {
+		r.stats.logErrors.Add(1)
+		r.cfg.Logger.Warn("the log does not answer; trying again", "error", err)
+	}
+	return false
+}
+
+// fatalError ends the replica.
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+func (e *fatalError) Unwrap() error { return e.err }
+
+func fatalf(format string, args ...any) error { return &fatalError{fmt.Errorf(format, args...)} }
+
+// answered notes that the log was in reach just now.
+func (r *Replica) answered() { r.contact.Store(int64(time.Since(r.started))) }
+
+// Stale is how long ago the log last answered.
+func (r *Replica) Stale() time.Duration {
+	return time.Since(r.started) - time.Duration(r.contact.Load())
+}

@@ -1,0 +1,123 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/picomq/picomq/commands"
+)
+
+// Sync makes sure that the view holds everything that the log held when Sync
+// was called. With an exclusive log that is always so. One query of the head
+// serves all callers that came before it started. The error means that the log
+// could not be asked or did not come in time: see [Replica.Stale].
+func (r *Replica) Sync(ctx context.Context) error {
+	if err := r.Err(); err != nil {
+		return err
+	}
+	if r.log.Exclusive() {
+		r.answered()
+		return nil
+	}
+	head, err := r.heads.learn(ctx, r.queryHead)
+	if err != nil {
+		return err
+	}
+	return r.WaitApplied(ctx, head)
+}
+
+// WaitApplied returns when the view holds an index.
+func (r *Replica) WaitApplied(ctx context.Context, index commands.Index) error {
+	for {
+		r.mu.Lock()
+		progress := r.progress
+		r.mu.Unlock()
+		if r.Applied() >= index {
+			return nil
+		}
+		select {
+		case r.pull <- struct{}{}:
+		default:
+		}
+		select {
+		case <-progress:
+		case <-r.failed:
+			return r.Err()
+		case <-ctx.Done():
+			return fmt.Errorf("row %d is not applied yet: %w", index, ctx.Err())
+		}
+	}
+}
+
+// Applied is the index of the last applied entry.
+func (r *Replica) Applied() commands.Index { return commands.Index(r.appliedIndex.Load()) }
+
+// queryHead asks the log for its head, and ends the replica when that is
+// behind what was applied before the question.
+func (r *Replica) queryHead() (commands.Index, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.CallTimeout)
+	defer cancel()
+	before := r.Applied()
+	head, err := r.log.Head(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the log's head: %w", err)
+	}
+	r.answered()
+	r.saw(head.Index)
+	if head.Index < before {
+		err := lostTail(commands.Position{Index: before}, head)
+		r.fail(err)
+		return 0, err
+	}
+	return head.Index, nil
+}
+
+// headQueries shares head queries: at most one runs, and the next serves all
+// who came while it ran.
+type headQueries struct {
+	mu      sync.Mutex
+	next    *headQuery
+	running bool
+}
+
+type headQuery struct {
+	done  chan struct{}
+	index commands.Index
+	err   error
+}
+
+func (h *headQueries) learn(ctx context.Context, ask func() (commands.Index, error)) (commands.Index, error) {
+	h.mu.Lock()
+	if h.next == nil {
+		h.next = &headQuery{done: make(chan struct{})}
+	}
+	q := h.next
+	if !h.running {
+		h.running = true
+		go h.run(ask)
+	}
+	h.mu.Unlock()
+	select {
+	case <-q.done:
+		return q.index, q.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (h *headQueries) run(ask func() (commands.Index, error)) {
+	for {
+		h.mu.Lock()
+		q := h.next
+		h.next = nil
+		if q == nil {
+			h.running = false
+			h.mu.Unlock()
+			return
+		}
+		h.mu.Unlock()
+		q.index, q.err = ask()
+		close(q.done)
+	}
+}
