@@ -1,0 +1,185 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/picomq/picomq/httpapi/wire"
+	"github.com/picomq/picomq/stream"
+)
+
+// maxErrorBody bounds what is read of a refusal's body, in bytes.
+const maxErrorBody = 64 << 10
+
+// connectionError says what a broken connection means for the request.
+func connectionError(r *request, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return stream.Errorf(stream.CodeUnavailable, "%v: the server cannot be reached: %w", r, bare(err))
+	}
+	err = bare(err)
+	if r.method == http.MethodGet || r.method == http.MethodHead {
+		return stream.Errorf(stream.CodeUnavailable, "%v: the connection failed: %w", r, err)
+	}
+	return stream.Errorf(stream.CodeOutcomeUnknown,
+		"%v: the connection failed, and whether the request was carried out is unknown: %w", r, err)
+}
+
+// bare is the error without the method and URL that net/http puts before it.
+func bare(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// codesByName is the codes of error bodies. A name that stands for several
+// codes gets the one that the answer's other fields choose in refusal.
+var codesByName = map[string]stream.Code{
+	wire.ErrorBadRequest:     stream.CodeBadRequest,
+	wire.ErrorFenced:         stream.CodeFenced,
+	wire.ErrorNotFound:       stream.CodeNotFound,
+	wire.ErrorConflict:       stream.CodeConflict,
+	wire.ErrorClosed:         stream.CodeClosed,
+	wire.ErrorSequenceGap:    stream.CodeSequenceGap,
+	wire.ErrorGone:           stream.CodeTrimmed,
+	wire.ErrorMatchFailed:    stream.CodeMatchFailed,
+	wire.ErrorTooLarge:       stream.CodeTooLarge,
+	wire.ErrorOverloaded:     stream.CodeOverloaded,
+	wire.ErrorUnavailable:    stream.CodeUnavailable,
+	wire.ErrorNotImplemented: stream.CodeUnsupported,
+}
+
+// codesByStatus is for answers without a known name: of other servers, and of
+// proxies.
+var codesByStatus = map[int]stream.Code{
+	http.StatusBadRequest:            stream.CodeBadRequest,
+	http.StatusUnauthorized:          stream.CodeBadRequest,
+	http.StatusForbidden:             stream.CodeFenced,
+	http.StatusNotFound:              stream.CodeNotFound,
+	http.StatusMethodNotAllowed:      stream.CodeBadRequest,
+	http.StatusConflict:              stream.CodeConflict,
+	http.StatusGone:                  stream.CodeTrimmed,
+	http.StatusPreconditionFailed:    stream.CodeMatchFailed,
+	http.StatusRequestEntityTooLarge: stream.CodeTooLarge,
+	http.StatusTooManyRequests:       stream.CodeOverloaded,
+	http.StatusNotImplemented:        stream.CodeUnsupported,
+	http.StatusBadGateway:            stream.CodeOutcomeUnknown,
+	http.StatusServiceUnavailable:    stream.CodeUnavailable,
+	http.StatusGatewayTimeout:        stream.CodeOutcomeUnknown,
+}
+
+// refusal makes the error of a response that is no success.
+func refusal(r *request, response *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // what cannot be read is missing from the message
+	body := errorBody(text)
+	if body.Message == "" {
+		body.Message = plainMessage(response, text)
+	}
+	code, known := codesByName[body.Error]
+	if !known {
+		code = codesByStatus[response.StatusCode] // 0 is CodeInternal
+	}
+	e := stream.Errorf(code, "%v: %s", r, body.Message)
+	setFields(e, response.Header, &body)
+	return e
+}
+
+// setFields fills in what headers and body tell, and makes the code precise
+// where they show which of several it is.
+func setFields(e *stream.Error, header http.Header, body *wire.ErrorBody) {
+	if body.NextSeq != nil {
+		e.Tail = *body.NextSeq
+	} else if tail, err := wire.ParseToken(header.Get(wire.StreamNextOffset)); err == nil {
+		e.Tail = tail
+	}
+	if body.EarliestSeq != nil {
+		e.Start = *body.EarliestSeq
+	}
+	e.Closed = isTrue(first(header, wire.PicoClosed, wire.StreamClosed))
+	e.Epoch = decimal(first(header, wire.PicoProducerEpoch, wire.ProducerEpoch))
+	e.RetryAfter = retryAfter(header.Get("Retry-After"))
+	expected := first(header, wire.PicoExpectedSeq, wire.ProducerExpectedSeq)
+	e.Expected = decimal(expected)
+	e.Received = decimal(first(header, wire.PicoReceivedSeq, wire.ProducerReceivedSeq))
+	if e.Code == stream.CodeConflict {
+		switch {
+		case e.Closed:
+			e.Code = stream.CodeClosed
+		case expected != "":
+			e.Code = stream.CodeSequenceGap
+		}
+	}
+}
+
+// first is the value of the first of the headers that is there.
+func first(header http.Header, names ...string) string {
+	for _, name := range names {
+		if value := header.Get(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+func isTrue(value string) bool { return strings.EqualFold(value, "true") }
+
+// decimal is a number that is only information: 0 when it is missing or none.
+func decimal(value string) uint64 {
+	n, err := wire.ParseDecimal(value)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// retryAfter reads the header in either of its forms, at most an hour.
+func retryAfter(value string) time.Duration {
+	var pause time.Duration
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		pause = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		pause = time.Until(at)
+	}
+	return min(max(pause, 0), time.Hour)
+}
+
+// errorBody reads the body of either protocol; what is neither is empty.
+func errorBody(text []byte) wire.ErrorBody {
+	var pico wire.ErrorBody
+	if json.Unmarshal(text, &pico) == nil {
+		return pico
+	}
+	var durable struct {
+		Error struct{ Code, Message string }
+	}
+	if json.Unmarshal(text, &durable) == nil {
+		return wire.ErrorBody{Error: durable.Error.Code, Message: durable.Error.Message}
+	}
+	return wire.ErrorBody{}
+}
+
+// plainMessage is for a body that is no error body: a proxy's page, or nothing,
+// as in every answer to HEAD.
+func plainMessage(response *http.Response, text []byte) string {
+	const most = 200
+	message := strings.ToValidUTF8(strings.TrimSpace(string(text)), "?")
+	switch {
+	case message == "" && response.StatusCode == http.StatusNotFound:
+		return "no such stream"
+	case message == "":
+		return response.Status
+	case len(message) > most:
+		message = strings.ToValidUTF8(message[:most], "") + "…"
+	}
+	return fmt.Sprintf("%s: %s", response.Status, message)
+}
