@@ -134,13 +134,7 @@ func (b *Block) Run(ordinal uint32, n int) stream.Run {
 // Size is the memory that the block holds on to, in bytes, the data it was
 // decoded from included.
 func (b *Block) Size() int {
-	return int(b.Info.Length) + DecodedBytes(1, uint32(len(b.ends))) + len(b.Name)
-}
-
-// DecodedBytes is the memory, in bytes, that blocks take once decoded, beside
-// the bytes they were decoded from.
-func DecodedBytes(blocks int, records uint32) int {
-	return blocks*int(unsafe.Sizeof(Block{})) + int(records)*endBytes
+	return int(unsafe.Sizeof(*b)) + int(b.Info.Length) + endBytes*len(b.ends) + len(b.Name)
 }
 
 func appendHeaders(p []byte, headers []stream.Header) []byte {

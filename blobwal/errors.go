@@ -61,11 +61,14 @@ func faultf(fault Fault, format string, args ...any) *ObjectError {
 	return &ObjectError{Fault: fault, Detail: fmt.Sprintf(format, args...)}
 }
 
-// named puts the key into an ObjectError that was made where it was not known.
-func named(key string, err error) error {
+// WithKey is err with the key put into its [*ObjectError], if it has one that
+// was made where the key was not known.
+func WithKey(key string, err error) error {
 	var fault *ObjectError
-	if errors.As(err, &fault) && fault.Key == "" {
-		fault.Key = key
+	if !errors.As(err, &fault) || fault.Key != "" {
+		return err
 	}
-	return err
+	keyed := *fault // others may hold the original
+	keyed.Key = key
+	return &keyed
 }

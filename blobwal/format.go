@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"math"
 	"sort"
+	"unsafe"
 
 	"github.com/picomq/picomq/stream"
 )
@@ -69,6 +70,23 @@ func (x *Index) Find(ordinal uint32) (BlockInfo, bool) {
 	}
 	after := sort.Search(len(x.Blocks), func(i int) bool { return x.Blocks[i].First > ordinal })
 	return x.Blocks[after-1], true
+}
+
+// MemoryBytes is the memory that the index holds on to, in bytes.
+func (x *Index) MemoryBytes() int {
+	return int(unsafe.Sizeof(*x)) + cap(x.Blocks)*int(unsafe.Sizeof(BlockInfo{}))
+}
+
+// Footprint is the memory, in bytes, that a whole object takes together with
+// its index and all its blocks decoded. It looks at the footer only; of what is
+// not a segment it is the length.
+func Footprint(object []byte) int {
+	f, err := parseFooter(object, uint64(len(object)))
+	if err != nil {
+		return len(object)
+	}
+	perBlock := int(unsafe.Sizeof(BlockInfo{})+unsafe.Sizeof(Block{})) + int(unsafe.Sizeof(uintptr(0)))
+	return cap(object) + int(unsafe.Sizeof(Index{})) + f.blocks()*perBlock + int(f.records)*endBytes
 }
 
 // ParseObject reads header, footer and index of a whole object and checks them

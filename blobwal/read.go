@@ -25,7 +25,7 @@ func ReadIndex(ctx context.Context, bucket *blob.Bucket, key string, size uint64
 	}
 	f, err := parseFooter(tail, size)
 	if err != nil {
-		return nil, named(key, err)
+		return nil, WithKey(key, err)
 	}
 	if need := uint64(f.length) + footerBytes; need > uint64(len(tail)) {
 		head := make([]byte, need-uint64(len(tail)), need)
@@ -37,7 +37,7 @@ func ReadIndex(ctx context.Context, bucket *blob.Bucket, key string, size uint64
 	end := len(tail) - footerBytes
 	index, err := parseIndex(tail[end-int(f.length):end], f)
 	if err != nil {
-		return nil, named(key, err)
+		return nil, WithKey(key, err)
 	}
 	if err := checkKey(key, index); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func ReadObject(ctx context.Context, bucket *blob.Bucket, key string, size uint6
 	}
 	index, err := ParseObject(object)
 	if err != nil {
-		return nil, nil, named(key, err)
+		return nil, nil, WithKey(key, err)
 	}
 	if err := checkKey(key, index); err != nil {
 		return nil, nil, err
@@ -112,7 +112,7 @@ func ReadBlocks(ctx context.Context, bucket *blob.Bucket, key string, index *Ind
 		}
 		block, err := DecodeBlock(info, data)
 		if err != nil {
-			return blocks, named(key, err)
+			return blocks, WithKey(key, err)
 		}
 		blocks = append(blocks, block)
 	}
