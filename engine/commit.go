@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/picomq/picomq/blobwal"
+	"github.com/picomq/picomq/blockcache"
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/replica"
+	"github.com/picomq/picomq/statemachine"
+	"github.com/picomq/picomq/stream"
+)
+
+// sealed is called by the writer, in an order that keeps each stream's, when a
+// segment is durable or was abandoned. It proposes the segment's commit.
+func (e *Engine) sealed(s *blobwal.Sealed) {
+	e.storage.Store(&s.Err)
+	if s.Err != nil {
+		e.giveUp(s.ID.Sequence)
+		e.finishAll(s, s.Err)
+		return
+	}
+	e.cache.Put(e.segment(s.ID, s.Size), s.Object)
+	e.cfg.AfterPut()
+	givenUp := e.takeGivenUp()
+	commit := commands.NewCommitSegment(s.ID.Sequence, s.Size, appendsOf(s), givenUp)
+	s.Object = nil
+	err := e.replica.Enqueue([]commands.Command{commit}, func(d replica.Decision, err error) {
+		if err != nil {
+			e.abandoned(s, givenUp, err)
+			return
+		}
+		e.committed(s, d.Time, &d.Results[0])
+	})
+	if err != nil {
+		e.abandoned(s, givenUp, err)
+	}
+}
+
+// appendsOf is the command's view of what a segment holds.
+func appendsOf(s *blobwal.Sealed) []commands.Append {
+	appends := make([]commands.Append, len(s.Appends))
+	for i, a := range s.Appends {
+		p := a.Tag.(*pending)
+		c := &appends[i]
+		*c = commands.Append{ID: a.Stream, Create: p.create, Records: uint32(len(a.Records)), Bytes: s.Bytes[i]}
+		if p.req == nil {
+			continue
+		}
+		c.Close = p.req.Close
+		if p.req.Producer != nil {
+			c.HasProducer, c.Producer = true, *p.req.Producer
+		}
+		if p.req.Match != nil {
+			c.HasMatch, c.Match = true, *p.req.Match
+		}
+		if p.req.StreamSeq != nil {
+			c.HasStreamSeq, c.StreamSeq = true, []byte(*p.req.StreamSeq)
+		}
+	}
+	return appends
+}
+
+// committed answers the appends of a segment whose commit was applied.
+func (e *Engine) committed(s *blobwal.Sealed, at stream.Time, result *statemachine.Result) {
+	if result.Verdict != statemachine.Accepted {
+		e.finishAll(s, unavailable("the log refused segment %d of this node (%v); nothing was written", s.ID.Sequence, result.Verdict))
+		return
+	}
+	e.cfg.AfterCommit()
+	for i, a := range s.Appends {
+		e.finish(a.Tag.(*pending), outcome{result: result.Appends[i], time: at})
+	}
+}
+
+// abandoned answers the appends of a segment whose commit failed. When it
+// certainly is not in the log its sequence is given up, so that it never can be.
+func (e *Engine) abandoned(s *blobwal.Sealed, givenUp []uint64, err error) {
+	if stream.CodeOf(err) != stream.CodeOutcomeUnknown {
+		e.giveUp(append(givenUp, s.ID.Sequence)...)
+	}
+	e.finishAll(s, err)
+}
+
+func (e *Engine) finishAll(s *blobwal.Sealed, err error) {
+	for _, a := range s.Appends {
+		e.finish(a.Tag.(*pending), outcome{err: err})
+	}
+}
+
+// giveUp remembers sequences that no commit will come for.
+func (e *Engine) giveUp(sequences ...uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.givenUp = append(e.givenUp, sequences...)
+}
+
+// takeGivenUp is the sequences to name in the next commit, ascending.
+func (e *Engine) takeGivenUp() []uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := min(len(e.givenUp), commands.MaxGivenUp)
+	taken := slices.Clone(e.givenUp[:n])
+	e.givenUp = e.givenUp[n:]
+	slices.Sort(taken)
+	return taken
+}
+
+// segment names a segment for the cache.
+func (e *Engine) segment(id blobwal.SegmentID, size uint64) blockcache.Segment {
+	return blockcache.Segment{ID: id, Key: blobwal.Key(e.cfg.Writer.Identity.Cluster, id), Size: size}
+}

@@ -1,0 +1,39 @@
+// Package engine is the service: it creates, appends, reads, follows, closes,
+// trims and deletes streams on one node, out of the log's replica, the segment
+// writer and the block cache.
+//
+// # An append
+//
+//	Append ─► resolve name to ID in the view ─► segment writer groups it
+//	   ▲                                             │ put is durable
+//	   │                                             ▼
+//	   └── result of Apply ◄── replica ◄── CommitSegment, one per segment
+//
+// The acknowledgement is the result that Apply computed from the row in the
+// log. What was not applied was not acknowledged, so a crash leaves nothing to
+// take over. Everything an append holds (its bytes until its commit is decided)
+// counts against [Config.InFlightBytes]; beyond it requests are refused with
+// [stream.CodeOverloaded], at once and before anything is written.
+//
+// # What a read promises
+//
+// Reads, heads, lists and refusals first learn the log's head and wait until it
+// is applied (see [replica.Replica.Sync]), so a client never reads the past.
+// While the log is out of reach reads answer from the view and say how stale it
+// may be; refusals and claims to be up to date are [stream.CodeUnavailable],
+// and past [Config.StaleLimit] so is everything.
+//
+// # Expiry
+//
+// The state decides by log time. The engine estimates that time to find streams
+// that look due, proposes Expire, and believes the result. Reads restart a
+// sliding expiry by touches, batched and flushed within an eighth of the
+// window; close to the deadline the read waits for its touch. A waiting reader
+// keeps touching.
+//
+// # Following
+//
+// A follower holds an offset and no queue. It registers with the [Hub], looks
+// again, and parks until the entry that moved the tail, closed the stream or
+// removed it is published.
+package engine

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/picomq/picomq/blobwal"
+	"github.com/picomq/picomq/blockcache"
+	"github.com/picomq/picomq/replica"
+	"github.com/picomq/picomq/stream"
+)
+
+// Config is what an engine is made of. Zero fields take the defaults named.
+type Config struct {
+	Replica *replica.Replica // registered
+	Hub     *Hub             // that the replica publishes to
+	Cache   *blockcache.Cache
+	// Writer configures the segment writer; the engine sets its callback.
+	Writer blobwal.WriterConfig
+	Logger *slog.Logger
+	Now    func() time.Time // default time.Now
+	// InFlightBytes bounds the appends that are not decided yet. Default 64 MiB.
+	InFlightBytes int64
+	// AppendTimeout is how long an append waits for its outcome. Default 30 s.
+	AppendTimeout time.Duration
+	// SyncTimeout is how long a read waits for the log's head. Default 2 s.
+	SyncTimeout time.Duration
+	// StaleLimit is how long reads are answered while the log is out of reach.
+	// Default 30 s.
+	StaleLimit time.Duration
+	// LocalReads answers reads from the view without asking the log.
+	LocalReads bool
+	// AfterPut and AfterCommit, when set, run between the durable put and the
+	// proposal of its commit, and between the applied commit and the answers.
+	// They exist to place a crash there.
+	AfterPut    func()
+	AfterCommit func()
+}
+
+func (c *Config) validate() error {
+	if c.Replica == nil || c.Hub == nil || c.Cache == nil {
+		return errors.New("engine: Replica, Hub and Cache are required")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.InFlightBytes <= 0 {
+		c.InFlightBytes = 64 << 20
+	}
+	orDefault(&c.AppendTimeout, 30*time.Second)
+	orDefault(&c.SyncTimeout, 2*time.Second)
+	orDefault(&c.StaleLimit, 30*time.Second)
+	nothing := func() {}
+	if c.AfterPut == nil {
+		c.AfterPut = nothing
+	}
+	if c.AfterCommit == nil {
+		c.AfterCommit = nothing
+	}
+	return nil
+}
+
+func orDefault(d *time.Duration, value time.Duration) {
+	if *d <= 0 {
+		*d = value
+	}
+}
+
+// Engine serves streams. Its methods are safe for concurrent use; every error
+// that is a refusal is a [*stream.Error].
+type Engine struct {
+	cfg     Config
+	replica *replica.Replica
+	hub     *Hub
+	cache   *blockcache.Cache
+	writer  *blobwal.Writer
+	toucher *toucher
+
+	inFlight atomic.Int64          // bytes of appends not decided yet
+	storage  atomic.Pointer[error] // how the last upload ended
+
+	mu      sync.Mutex
+	givenUp []uint64 // sequences to name in the next commit
+}
+
+// New makes an engine and starts its writer.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	e := &Engine{cfg: cfg, replica: cfg.Replica, hub: cfg.Hub, cache: cfg.Cache}
+	e.toucher = newToucher(e.replica, cfg.Logger)
+	cfg.Writer.Sealed = e.sealed
+	writer, err := blobwal.NewWriter(cfg.Writer)
+	if err != nil {
+		return nil, err
+	}
+	e.writer = writer
+	return e, nil
+}
+
+// Close lets the appends that were taken finish, within ctx, and stops.
+// Requests must have ended or be refused by the caller from here on.
+func (e *Engine) Close(ctx context.Context) error {
+	err := e.writer.Close(ctx)
+	e.toucher.close()
+	return err
+}
+
+// Writer is the segment writer's counters.
+func (e *Engine) Writer() blobwal.Stats { return e.writer.Stats() }
+
+// Storage is why the last segment could not be stored, or nil. It stays until
+// one is stored again.
+func (e *Engine) Storage() error {
+	if err := e.storage.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// InFlight is the bytes of appends that are not decided yet.
+func (e *Engine) InFlight() int64 { return e.inFlight.Load() }
+
+// Waiting is the number of parked followers.
+func (e *Engine) Waiting() int { return e.hub.size() }
+
+// clock estimates the two times that the next entry would carry.
+func (e *Engine) clock() (active int64, now stream.Time) {
+	view := e.replica.View()
+	logTime := view.LogTime()
+	now = max(logTime, stream.Time(e.cfg.Now().UnixMilli()))
+	return view.ActiveTime() + min(int64(now-logTime), maxActiveStep), now
+}
+
+// maxActiveStep is the most that one entry adds to active time, in ms.
+const maxActiveStep = 30_000

@@ -1,0 +1,224 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/engine"
+	"github.com/picomq/picomq/stream"
+)
+
+// follow reads a stream to its end as a live reader does.
+func (n *node) follow(ctx context.Context, name stream.Name, id stream.ID) (out []string, err error) {
+	var next stream.Offset
+	for {
+		c, err := n.Read(ctx, name, stream.ReadRequest{ID: id, From: stream.At(next), MaxBytes: 1000})
+		if err != nil {
+			return out, err
+		}
+		for i := range c.Runs {
+			for j := range c.Runs[i].Len() {
+				out = append(out, string(c.Runs[i].Body(j)))
+			}
+		}
+		next = c.Next
+		if c.AtEnd() {
+			return out, nil
+		}
+		if c.UpToDate {
+			if _, err := n.Wait(ctx, stream.WaitRequest{ID: id, After: next}); err != nil {
+				return out, err
+			}
+		}
+	}
+}
+
+func TestFollowersSeeEverythingAndTheEnd(t *testing.T) {
+	n := newWorld(t).start(nil)
+	id := n.create(t, "a", "text/plain").ID
+	const readers, count = 20, 200
+	var done sync.WaitGroup
+	results := make([][]string, readers)
+	for i := range readers {
+		done.Go(func() {
+			var err error
+			results[i], err = n.follow(context.Background(), "a", id)
+			require.NoError(t, err)
+		})
+	}
+	var want []string
+	for i := range count {
+		n.append(t, "a", fmt.Sprint(i))
+		want = append(want, fmt.Sprint(i))
+	}
+	_, err := n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("last"), Close: true})
+	require.NoError(t, err)
+	done.Wait()
+	for _, got := range results {
+		require.Equal(t, append(want, "last"), got)
+	}
+	require.Zero(t, n.Waiting())
+}
+
+func TestWaitersEndWithTheStreamTheCallerAndTheNode(t *testing.T) {
+	n := newWorld(t).start(nil)
+	id := n.create(t, "a", "text/plain").ID
+	wait := func(ctx context.Context) <-chan error {
+		answer := make(chan error, 1)
+		go func() {
+			_, err := n.Wait(ctx, stream.WaitRequest{ID: id, After: 0})
+			answer <- err
+		}()
+		return answer
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := wait(ctx)
+	deleted := wait(t.Context())
+	require.Eventually(t, func() bool { return n.Waiting() == 2 }, 5*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-gone, context.Canceled)
+	require.NoError(t, n.Delete(t.Context(), "a"))
+	require.Equal(t, stream.CodeNotFound, codeOf(t, <-deleted))
+	require.Zero(t, n.Waiting())
+
+	id = n.create(t, "b", "text/plain").ID
+	stopped := wait(t.Context())
+	require.Eventually(t, func() bool { return n.Waiting() == 1 }, 5*time.Second, time.Millisecond)
+	n.stop()
+	require.Equal(t, stream.CodeUnavailable, codeOf(t, <-stopped))
+}
+
+func idle(ttl uint64) stream.Config {
+	return stream.Config{ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: ttl}}
+}
+
+func TestAStreamExpiresWhenNobodyUsesIt(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(nil)
+	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(10), Records: records("x")})
+	require.NoError(t, err)
+	w.later(9 * time.Second)
+	require.Equal(t, []string{"x"}, n.read(t, "a", 0, 100), "close to the deadline a read waits for its touch")
+	w.later(9 * time.Second)
+	_, err = n.Head(t.Context(), "a")
+	require.NoError(t, err, "the read restarted the window")
+	w.later(2 * time.Second)
+	_, err = n.Head(t.Context(), "a")
+	require.Equal(t, stream.CodeNotFound, codeOf(t, err), "a head did not")
+	_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("y")})
+	require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+	require.True(t, n.create(t, "a", "application/json").New)
+}
+
+func TestTouchesAreFlushedWithinAnEighth(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(nil)
+	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(2), Records: records("x")})
+	require.NoError(t, err)
+	before, _ := n.replica.View().Lookup("a")
+	w.later(400 * time.Millisecond)
+	n.read(t, "a", 0, 100)
+	require.Eventually(t, func() bool {
+		after, _ := n.replica.View().Lookup("a")
+		return after.Touched > before.Touched
+	}, 5*time.Second, 5*time.Millisecond)
+}
+
+func TestAnHourWithoutTheLogExpiresNobody(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(nil)
+	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(60)})
+	require.NoError(t, err)
+	w.later(time.Hour) // no entry in all that time: it counts as 30 s
+	_, err = n.Head(t.Context(), "a")
+	require.NoError(t, err)
+	w.later(time.Hour)
+	_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("x")})
+	require.NoError(t, err)
+}
+
+func TestAWaitingReaderKeepsAStreamAlive(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(nil)
+	made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(1)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+	defer cancel()
+	_, err = n.Wait(ctx, stream.WaitRequest{ID: made.ID})
+	require.ErrorIs(t, err, context.DeadlineExceeded, "it waited two and a half windows")
+	_, err = n.Head(t.Context(), "a")
+	require.NoError(t, err)
+}
+
+func TestAFixedDeadlineEndsWaitersToo(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(nil)
+	made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: stream.Config{
+		ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(w.now().Add(300 * time.Millisecond).UnixMilli())},
+	}})
+	require.NoError(t, err)
+	n.read(t, "a", 0, 100)
+	_, err = n.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
+	require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+}
+
+func TestStreamsThatExpireAtOnce(t *testing.T) {
+	n := newWorld(t).start(nil)
+	for name, expiry := range map[stream.Name]stream.Expiry{
+		"ttl": {Kind: stream.ExpiresIdle}, "at": {Kind: stream.ExpiresAt, At: 1},
+	} {
+		c, err := n.Create(t.Context(), name, &stream.CreateRequest{Config: stream.Config{ContentType: "text/plain", Expiry: expiry}, Records: records("x")})
+		require.NoError(t, err)
+		require.True(t, c.New)
+		_, err = n.Read(t.Context(), name, stream.ReadRequest{MaxBytes: 10})
+		require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+	}
+}
+
+func TestTwoEnginesOnOneLog(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.start(nil), w.start(nil)
+	id := a.create(t, "s", "text/plain").ID
+	var done sync.WaitGroup
+	var got []string
+	done.Go(func() {
+		var err error
+		got, err = b.follow(context.Background(), "s", id)
+		require.NoError(t, err)
+	})
+	var want []string
+	for i := range 40 {
+		n := []*node{a, b}[i%2]
+		n.append(t, "s", fmt.Sprint(i))
+		want = append(want, fmt.Sprint(i))
+		require.Equal(t, want, []*node{b, a}[i%2].read(t, "s", 0, 1000), "what one acknowledged the other reads")
+	}
+	_, err := a.Append(t.Context(), "s", &stream.AppendRequest{Close: true})
+	require.NoError(t, err)
+	done.Wait()
+	require.Equal(t, want, got)
+	require.NoError(t, b.Delete(t.Context(), "s"))
+	_, err = a.Append(t.Context(), "s", &stream.AppendRequest{Records: records("x")})
+	require.Equal(t, stream.CodeNotFound, codeOf(t, err), "a stale view does not make an append succeed")
+	b.create(t, "s", "text/plain")
+	require.EqualValues(t, 0, a.append(t, "s", "again").First, "the name is resolved anew")
+}
+
+func TestLocalReadsCatchUpForOffsetsAhead(t *testing.T) {
+	w := newWorld(t)
+	a := w.start(nil)
+	b := w.start(func(c *engine.Config) { c.LocalReads = true })
+	a.create(t, "s", "text/plain", "0")
+	require.NoError(t, b.replica.Sync(t.Context()))
+	for i := range 20 {
+		next := a.append(t, "s", fmt.Sprint(i+1)).Next
+		c, err := b.Read(t.Context(), "s", stream.ReadRequest{From: stream.At(next), MaxBytes: 10})
+		require.NoError(t, err)
+		require.Equal(t, next, c.Next)
+	}
+}

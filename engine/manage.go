@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/statemachine"
+	"github.com/picomq/picomq/stream"
+)
+
+// Trim drops the records below an offset, clamped to the tail. Trimming below
+// the start changes nothing.
+func (e *Engine) Trim(ctx context.Context, name stream.Name, to stream.Offset) (stream.Info, error) {
+	st, err := e.settled(ctx, name)
+	if err != nil {
+		return stream.Info{}, err
+	}
+	out := e.decide(ctx, &commands.Trim{ID: st.ID, To: to})
+	if out.err != nil {
+		return stream.Info{}, out.err
+	}
+	res := &out.result
+	if res.Verdict != statemachine.Accepted {
+		return stream.Info{}, notFound(name)
+	}
+	trimmed := info(&st, 0)
+	trimmed.Start, trimmed.Tail, trimmed.Closed = res.Start, res.Tail, res.Closed
+	return trimmed, nil
+}
+
+// Delete removes a stream. Its name is free when Delete returns.
+func (e *Engine) Delete(ctx context.Context, name stream.Name) error {
+	st, err := e.settled(ctx, name)
+	if err != nil {
+		return err
+	}
+	out := e.decide(ctx, &commands.Delete{ID: st.ID})
+	if out.err != nil {
+		return out.err
+	}
+	if out.result.Verdict != statemachine.Accepted {
+		return notFound(name)
+	}
+	return nil
+}
+
+// Head describes a stream. It does not restart a sliding expiry.
+func (e *Engine) Head(ctx context.Context, name stream.Name) (stream.Info, error) {
+	stale, err := e.observe(ctx)
+	if err != nil {
+		return stream.Info{}, err
+	}
+	st, err := e.lookup(ctx, name, 0, stale)
+	if err != nil {
+		return stream.Info{}, err
+	}
+	return info(&st, stale), nil
+}
+
+// List is a page of streams in the byte order of their names. Streams that look
+// expired are left out.
+func (e *Engine) List(ctx context.Context, r stream.ListRequest) (stream.Page, error) {
+	stale, err := e.observe(ctx)
+	if err != nil {
+		return stream.Page{}, err
+	}
+	view := e.replica.View()
+	var page stream.Page
+	after := r.StartAfter
+	for more := true; more; {
+		if len(page.Streams) == r.Limit {
+			page.More = true
+			break
+		}
+		var batch []statemachine.Stream
+		batch, more = view.List(r.Prefix, after, r.Limit-len(page.Streams))
+		for i := range batch {
+			after = batch[i].Name
+			if strings.HasPrefix(string(after), r.Prefix) && !e.due(&batch[i]) {
+				page.Streams = append(page.Streams, info(&batch[i], stale))
+			}
+		}
+	}
+	return page, nil
+}

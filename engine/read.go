@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"sort"
+	"time"
+
+	"github.com/picomq/picomq/blobwal"
+	"github.com/picomq/picomq/statemachine"
+	"github.com/picomq/picomq/stream"
+)
+
+// Bounds of one read.
+const (
+	maxReadBytes = 16 << 20
+	extentBatch  = 64 // extents copied from the view at a time
+)
+
+// Read returns records that exist, from a position on.
+func (e *Engine) Read(ctx context.Context, name stream.Name, r stream.ReadRequest) (*stream.Chunk, error) {
+	stale, err := e.observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := e.lookup(ctx, name, r.ID, stale)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.touch(ctx, &st); err != nil {
+		return nil, err
+	}
+	from, err := e.position(ctx, &st, r.From, stale)
+	if err != nil {
+		return nil, err
+	}
+	chunk := &stream.Chunk{Info: info(&st, stale), First: from, Next: from}
+	if err := e.collect(ctx, &st, chunk, r); err != nil {
+		return nil, err
+	}
+	chunk.UpToDate = chunk.Next == st.Tail
+	if stale > 0 && chunk.UpToDate {
+		if len(chunk.Runs) == 0 {
+			return nil, unavailable("the log is out of reach, so whether %q has more cannot be told; try again", name)
+		}
+		chunk.UpToDate = false
+	}
+	return chunk, nil
+}
+
+// position resolves where a read begins. An offset past the tail of a view
+// that was not asked to be new is looked up again in one that is.
+func (e *Engine) position(ctx context.Context, st *statemachine.Stream, p stream.Position, stale time.Duration) (stream.Offset, error) {
+	switch p.Kind {
+	case stream.FromStart:
+		return st.Start, nil
+	case stream.FromTail:
+		if p.Back > uint64(st.Tail-st.Start) {
+			return st.Start, nil
+		}
+		return st.Tail - stream.Offset(p.Back), nil
+	case stream.FromTime:
+		offset, ok := e.replica.View().ExtentAtTime(st.ID, p.Time)
+		if !ok {
+			return 0, notFound(st.Name)
+		}
+		return min(offset, st.Tail), nil
+	case stream.FromOffset:
+	}
+	if p.Offset > st.Tail && e.cfg.LocalReads {
+		fresh, err := e.settled(ctx, st.Name)
+		if err != nil {
+			return 0, err
+		}
+		if fresh.ID != st.ID {
+			return 0, notFound(st.Name)
+		}
+		*st = fresh
+	}
+	switch {
+	case p.Offset < st.Start:
+		err := stream.Errorf(stream.CodeTrimmed, "record %d of %q was trimmed away; the earliest is %d", p.Offset, st.Name, st.Start)
+		err.Start = st.Start
+		return 0, err
+	case p.Offset > st.Tail:
+		err := stream.Errorf(stream.CodeBeyondTail, "record %d of %q lies beyond the tail %d; read from the tail or below", p.Offset, st.Name, st.Tail)
+		err.Tail = st.Tail
+		return 0, refuse(stale, err)
+	}
+	return p.Offset, nil
+}
+
+// collect fills the chunk with runs from its Next on, within the request's
+// bounds and at least one record if one exists.
+func (e *Engine) collect(ctx context.Context, st *statemachine.Stream, chunk *stream.Chunk, r stream.ReadRequest) error {
+	budget := limits{bytes: min(max(r.MaxBytes, 1), maxReadBytes), records: r.MaxRecords}
+	if budget.records <= 0 {
+		budget.records = int(^uint(0) >> 1)
+	}
+	view := e.replica.View()
+	for chunk.Next < st.Tail && !budget.spent {
+		extents := view.Extents(st.ID, chunk.Next, extentBatch)
+		if len(extents) == 0 || extents[0].First > chunk.Next {
+			return e.movedAway(st, chunk.Next)
+		}
+		for i := range extents {
+			if chunk.Next >= st.Tail || budget.spent {
+				break
+			}
+			if err := e.collectExtent(ctx, view, st, extents[i], chunk, &budget); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// movedAway says why a stream no longer has a record that it had a moment ago.
+func (e *Engine) movedAway(st *statemachine.Stream, at stream.Offset) error {
+	fresh, ok := e.replica.View().Stream(st.ID)
+	if !ok {
+		return notFound(st.Name)
+	}
+	if fresh.Start > at {
+		err := stream.Errorf(stream.CodeTrimmed, "record %d of %q was trimmed away; the earliest is %d", at, st.Name, fresh.Start)
+		err.Start = fresh.Start
+		return err
+	}
+	return stream.Errorf(stream.CodeInternal, "no extent holds record %d of %q (%v)", at, st.Name, st.ID)
+}
+
+// collectExtent adds the runs of one extent from chunk.Next on.
+func (e *Engine) collectExtent(ctx context.Context, view statemachine.View, st *statemachine.Stream, x statemachine.Extent, chunk *stream.Chunk, budget *limits) error {
+	seg, ok := view.Segment(x.Segment)
+	if !ok {
+		return e.movedAway(st, chunk.Next)
+	}
+	id := blobwal.SegmentID{Node: uint32(seg.Node), Epoch: uint64(seg.Epoch), Sequence: seg.Sequence}
+	where := e.segment(id, seg.Size)
+	end := min(x.First+stream.Offset(x.Count), st.Tail)
+	for chunk.Next < end && !budget.spent {
+		ordinal := x.Ordinal + uint32(chunk.Next-x.First)
+		block, err := e.cache.Block(ctx, where, ordinal, chunk.Next > chunk.First)
+		if err != nil {
+			return err
+		}
+		if owner := block.Info.Stream; owner != st.ID && (owner != 0 || block.Name != st.Name) {
+			return stream.Errorf(stream.CodeInternal, "object %s: its record %d belongs to stream %d, where %q (%d) has its record %d",
+				where.Key, ordinal, owner, st.Name, st.ID, chunk.Next)
+		}
+		run := block.Run(ordinal, int(end-chunk.Next))
+		run.First, run.Time = chunk.Next, seg.Time
+		run = budget.cut(run)
+		if run.Len() > 0 {
+			chunk.Runs = append(chunk.Runs, run)
+			chunk.Next += stream.Offset(run.Len())
+		}
+	}
+	return nil
+}
+
+// limits is what a read may still return.
+type limits struct {
+	bytes   int
+	records int
+	any     bool // a record was taken
+	spent   bool
+}
+
+// cut takes as much of a run as the limits allow.
+func (l *limits) cut(run stream.Run) stream.Run {
+	n := run.Len()
+	fits := sort.Search(n, func(i int) bool { return int(run.Ends[i]-run.Base) > l.bytes })
+	if fits == 0 && !l.any {
+		fits = 1 // one record is returned whatever its size
+	}
+	fits = min(fits, l.records)
+	l.spent = fits < n || fits == l.records
+	if fits == 0 {
+		return stream.Run{}
+	}
+	out := run.Slice(0, fits)
+	l.any = true
+	l.bytes -= len(out.Bodies)
+	l.records -= fits
+	l.spent = l.spent || l.bytes <= 0
+	return out
+}

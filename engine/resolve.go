@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/statemachine"
+	"github.com/picomq/picomq/stream"
+)
+
+// observe makes the view as new as the log was when it was called. A positive
+// stale says that the log could not be asked and how old the view may be.
+func (e *Engine) observe(ctx context.Context) (stale time.Duration, err error) {
+	if e.cfg.LocalReads {
+		return 0, e.stopped()
+	}
+	return e.observeLog(ctx)
+}
+
+// observeLog is observe, also when reads are local: before a refusal.
+func (e *Engine) observeLog(ctx context.Context) (stale time.Duration, err error) {
+	call, cancel := context.WithTimeout(ctx, e.cfg.SyncTimeout)
+	defer cancel()
+	failure := e.replica.Sync(call)
+	if failure == nil {
+		return 0, nil
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if err := e.stopped(); err != nil {
+		return 0, err
+	}
+	stale = e.replica.Stale()
+	if stale > e.cfg.StaleLimit {
+		return 0, unavailable("the log has been out of reach for %v, longer than reads are answered without it: %v", stale.Round(time.Second), failure)
+	}
+	return max(stale, time.Millisecond), nil
+}
+
+func (e *Engine) stopped() error {
+	if err := e.replica.Err(); err != nil {
+		return unavailable("this node has stopped serving: %v", err)
+	}
+	return nil
+}
+
+func unavailable(format string, args ...any) *stream.Error {
+	err := stream.Errorf(stream.CodeUnavailable, format, args...)
+	err.RetryAfter = time.Second
+	return err
+}
+
+// refuse is a refusal, unless it would rest on a view that may be stale.
+func refuse(stale time.Duration, err *stream.Error) *stream.Error {
+	if stale > 0 {
+		return unavailable("the log is out of reach, so this cannot be answered for sure: %s", err.Message)
+	}
+	return err
+}
+
+func notFound(name stream.Name) *stream.Error {
+	return stream.Errorf(stream.CodeNotFound, "there is no stream %q; create it first", name)
+}
+
+// lookup is the stream bound to name in the view, as new as stale says. A
+// stream that looks due is expired for good first. A nonzero id pins it.
+func (e *Engine) lookup(ctx context.Context, name stream.Name, id stream.ID, stale time.Duration) (statemachine.Stream, error) {
+	st, ok := e.replica.View().Lookup(name)
+	if !ok || (id != 0 && st.ID != id) {
+		return st, refuse(stale, notFound(name))
+	}
+	gone, err := e.expireIfDue(ctx, &st)
+	if err != nil {
+		return st, err
+	}
+	if gone {
+		return st, refuse(stale, notFound(name))
+	}
+	return st, nil
+}
+
+// current is the stream that an append to name would meet. It asks the log only
+// when the view says that there is none: Apply decides the rest.
+func (e *Engine) current(ctx context.Context, name stream.Name) (statemachine.Stream, error) {
+	if st, ok := e.replica.View().Lookup(name); ok && !e.due(&st) {
+		return st, e.stopped()
+	}
+	return e.settled(ctx, name)
+}
+
+// settled is the stream bound to name, certain enough to refuse on.
+func (e *Engine) settled(ctx context.Context, name stream.Name) (statemachine.Stream, error) {
+	stale, err := e.observeLog(ctx)
+	if err != nil {
+		return statemachine.Stream{}, err
+	}
+	return e.lookup(ctx, name, 0, stale)
+}
+
+// due tells whether a stream looks past its deadline.
+func (e *Engine) due(st *statemachine.Stream) bool {
+	if st.Config.Expiry.Kind == stream.ExpiresNever {
+		return false
+	}
+	active, now := e.clock()
+	return st.ExpiredAt(active, now)
+}
+
+// expireIfDue proposes Expire for a stream that looks due, and reports whether
+// the state agreed. If not, st is read anew.
+func (e *Engine) expireIfDue(ctx context.Context, st *statemachine.Stream) (gone bool, err error) {
+	if !e.due(st) {
+		return false, nil
+	}
+	if _, err := e.replica.Propose(ctx, &commands.Expire{IDs: []stream.ID{st.ID}}); err != nil {
+		return false, err
+	}
+	fresh, ok := e.replica.View().Stream(st.ID)
+	if ok {
+		*st = fresh
+	}
+	return !ok, nil
+}
+
+// info is a stream as readers see it.
+func info(st *statemachine.Stream, stale time.Duration) stream.Info {
+	i := st.Info()
+	i.StaleMillis = stale.Milliseconds()
+	return i
+}
