@@ -1,0 +1,175 @@
+package httpapi
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/httpapi/wire"
+	"github.com/picomq/picomq/internal/picosuite"
+	"github.com/picomq/picomq/stream"
+)
+
+// TestPico runs the wire suite. What follows it here are the rows that no suite
+// can test from outside: those that need a failure or another configuration.
+func TestPico(t *testing.T) {
+	s := newService(t, func(c *Config) {
+		c.LongPollTimeout = time.Second
+		c.SSEMaxDuration = 3 * time.Second
+	})
+	picosuite.Run(t, s.server.URL, picosuite.Advance(s.streams.Advance))
+}
+
+// picoError is the body of a refusal.
+func picoError(t *testing.T, got answer) wire.ErrorBody {
+	t.Helper()
+	assert.Equal(t, wire.TypeJSON, got.header.Get("Content-Type"))
+	assert.Equal(t, "no-store", got.header.Get("Cache-Control"))
+	var body wire.ErrorBody
+	require.NoError(t, json.Unmarshal([]byte(got.body), &body), got.body)
+	return body
+}
+
+func TestPicoErrorsOfTheService(t *testing.T) {
+	for _, c := range []struct {
+		err    *stream.Error
+		status int
+		code   string
+		retry  string
+	}{
+		{stream.Errorf(stream.CodeTooLarge, "the record is too large"), 413, "too_large", ""},
+		{stream.Errorf(stream.CodeOverloaded, "the backlog is full"), 503, "overloaded", "1"},
+		{&stream.Error{Code: stream.CodeUnavailable, Message: "the log is out of reach", RetryAfter: 2500 * time.Millisecond}, 503, "unavailable", "3"},
+		{stream.Errorf(stream.CodeOutcomeUnknown, "the outcome is unknown"), 503, "unavailable", "1"},
+		{stream.Errorf(stream.CodeUnsupported, "not in this release"), 501, "not_implemented", ""},
+	} {
+		s := newService(t)
+		s.must(http.MethodPut, "/a", "")
+		s.streams.FailWith(c.err)
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			got := s.do(method, "/a", "body")
+			body := picoError(t, got)
+			assert.Equal(t, c.status, got.status, "%s %v", method, c.err.Code)
+			assert.Equal(t, c.code, body.Error)
+			assert.Equal(t, c.err.Message, body.Message)
+			assert.Equal(t, c.retry, got.header.Get("Retry-After"))
+		}
+		assert.Equal(t, c.status, s.do(http.MethodHead, "/a", "").status)
+		assert.Equal(t, c.status, s.do(http.MethodGet, "/", "").status)
+	}
+}
+
+func TestPicoInternalErrorsNameTheRequestThatTheLogKnows(t *testing.T) {
+	s := newService(t)
+	s.streams.FailWith(errors.New("checksum of segment 7 is wrong"))
+	got := s.do(http.MethodGet, "/a", "")
+	body := picoError(t, got)
+	assert.Equal(t, 500, got.status)
+	assert.Equal(t, "internal", body.Error)
+	assert.NotContains(t, got.body, "checksum", "the cause is for the operator")
+	require.NotEmpty(t, body.RequestID)
+	assert.Contains(t, body.Message, body.RequestID)
+	assert.Equal(t, body.RequestID, got.header.Get("X-Request-Id"))
+	assert.Contains(t, s.log.String(), body.RequestID)
+	assert.Contains(t, s.log.String(), "checksum of segment 7 is wrong")
+}
+
+func TestPicoReadsOfAnOldViewSaySo(t *testing.T) {
+	s := newService(t)
+	s.must(http.MethodPut, "/a", "x", "Pico-Closed", "true")
+	s.api.config.Streams = staleStreams{s.streams}
+	for _, query := range []string{"", "?live=long-poll"} {
+		got := s.do(http.MethodGet, "/a"+query, "")
+		assert.Equal(t, 200, got.status)
+		assert.Equal(t, "1500", got.header.Get("Pico-Stale-Ms"))
+		assert.Empty(t, got.header.Get("Pico-Up-To-Date"))
+		assert.Equal(t, "no-store", got.header.Get("Cache-Control"))
+	}
+}
+
+func TestPicoBodiesAboveTheConfiguredLimit(t *testing.T) {
+	s := newService(t, func(c *Config) { c.MaxBody = 10 })
+	s.must(http.MethodPut, "/a", "0123456789")
+	got := s.do(http.MethodPost, "/a", "0123456789x")
+	assert.Equal(t, 413, got.status)
+	assert.Contains(t, picoError(t, got).Message, "10 bytes")
+	assert.Equal(t, 413, s.do(http.MethodPut, "/b", "0123456789x").status)
+	assert.Equal(t, 404, s.do(http.MethodHead, "/b", "").status)
+}
+
+func TestPicoEventStreamsCarryACommentInSilence(t *testing.T) {
+	s := newService(t, func(c *Config) { c.Keepalive = 5 * time.Millisecond })
+	s.must(http.MethodPut, "/a", "")
+	lines := bufio.NewScanner(s.open(t.Context(), http.MethodGet, "/a?live=sse", "").Body)
+	for comments := 0; comments < 2; {
+		require.True(t, lines.Scan(), "the stream ended")
+		if strings.HasPrefix(lines.Text(), ":") {
+			comments++
+		}
+	}
+	s.must(http.MethodPost, "/a", "x")
+	for lines.Text() != "id: 1" {
+		require.True(t, lines.Scan(), "the stream ended")
+	}
+}
+
+func TestPicoReadersAboveTheLimitAreRefused(t *testing.T) {
+	s := newService(t, func(c *Config) { c.MaxSubscribers = 1 })
+	s.must(http.MethodPut, "/a", "")
+	s.open(t.Context(), http.MethodGet, "/a?live=sse", "")
+	s.awaitWaiting(1)
+	for _, live := range []string{"sse", "long-poll"} {
+		got := s.do(http.MethodGet, "/a?live="+live, "")
+		assert.Equal(t, 503, got.status)
+		assert.Equal(t, "overloaded", picoError(t, got).Error)
+		assert.NotEmpty(t, got.header.Get("Retry-After"))
+	}
+}
+
+func TestPicoLiveReadersEndWhenTheServerDrains(t *testing.T) {
+	s := newService(t)
+	s.must(http.MethodPut, "/a", "")
+	poll := s.later(http.MethodGet, "/a?live=long-poll", "")
+	events := s.later(http.MethodGet, "/a?live=sse", "")
+	s.awaitWaiting(2)
+	s.api.Drain()
+	assert.Equal(t, 204, (<-poll).status)
+	assert.Equal(t, "event: control\nid: 0\ndata:{\"next_seq\":0,\"up_to_date\":true}\n\n", (<-events).body)
+}
+
+func TestPicoReadersOfOnePlaceShareItsEvent(t *testing.T) {
+	s := newService(t)
+	s.must(http.MethodPut, "/a", "x", "Pico-Closed", "true")
+	want := s.must(http.MethodGet, "/a?live=sse", "").body
+	for range 3 {
+		assert.Equal(t, want, s.must(http.MethodGet, "/a?live=sse", "").body)
+	}
+	assert.Equal(t, "event: data\nid: 1\ndata:"+s.must(http.MethodGet, "/a", "").body+
+		"\n\nevent: control\nid: 1\ndata:{\"next_seq\":1,\"up_to_date\":true,\"closed\":true}\n\n", want)
+}
+
+// The names under which a batch is announced never become a stream's type, also
+// when a client sends parameters with them.
+func TestPicoBatchTypesAreNotStreamTypes(t *testing.T) {
+	s := newService(t)
+	s.must(http.MethodPut, "/a", `{"records":[{"body":"x"}]}`, "Content-Type", "Application/vnd.picomq.batch+JSON; charset=utf-8")
+	assert.Equal(t, stream.DefaultContentType, s.must(http.MethodHead, "/a", "").header.Get("Content-Type"))
+}
+
+func TestPicoLargeReadsAreBoundedInRecords(t *testing.T) {
+	s := newService(t)
+	records := make([]stream.Record, picoMaxRecords+1)
+	s.must(http.MethodPut, "/a", string(wire.EncodeBinaryAppend(nil, records)), "Content-Type", wire.TypeBatch)
+	got := s.must(http.MethodGet, "/a?format=binary&count=1000000", "")
+	read, err := wire.DecodeBinaryRead([]byte(got.body))
+	require.NoError(t, err)
+	assert.Len(t, read, picoMaxRecords)
+	assert.Empty(t, got.header.Get("Pico-Up-To-Date"))
+}
