@@ -15,6 +15,19 @@ const (
 
 // servePico serves the Pico protocol: every path that is not below
 // /v1/stream/. The path is the stream's name; the root alone is the list.
+//
+// Where the protocol leaves a choice, it is made so that nothing a client sends
+// is silently given another meaning:
+//
+//   - A header or parameter that means something is refused when it comes twice.
+//   - Pico-Closed is true or false, in any case; another value is 400.
+//   - Without a Content-Type an append is one record of the stream's type.
+//   - The content type of a batch packs a body and is never a stream's own: a
+//     PUT with a batch makes a stream of the default type.
+//   - A trim goes alone: 400 together with the headers of an append.
+//   - A cap above its limit is lowered to it; a count or limit of 0 is the same
+//     as none. Caps do not apply to event streams, whose events readers share.
+//   - A place counted from the tail moves, so no cache keeps what is read there.
 func (a *API) servePico(w http.ResponseWriter, r *http.Request) {
 	if err := a.picoRoute(w, r); err != nil {
 		a.refusePico(w, r, err)
