@@ -47,16 +47,21 @@ func decodeAll(t require.TestingT, object []byte) (out []located) {
 	for _, info := range index.Blocks {
 		block, err := DecodeBlock(info, object[info.Position:][:info.Length])
 		require.NoError(t, err)
-		run := block.Run(info.First, block.Len())
-		require.Equal(t, int(info.Count), run.Len())
-		for i := range run.Len() {
-			out = append(out, located{
-				stream: info.Stream, name: block.Name, json: block.JSON,
-				body: string(run.Body(i)), headers: fmt.Sprint(run.HeadersOf(i)),
-			})
-		}
+		require.Equal(t, int(info.Count), block.Len())
+		out = append(out, contents(block)...)
 	}
 	require.Len(t, out, int(index.Records))
+	return out
+}
+
+func contents(b *Block) (out []located) {
+	run := b.Run(b.First(), b.Len())
+	for i := range run.Len() {
+		out = append(out, located{
+			stream: b.Info.Stream, name: b.Name, json: b.JSON,
+			body: string(run.Body(i)), headers: fmt.Sprint(run.HeadersOf(i)),
+		})
+	}
 	return out
 }
 

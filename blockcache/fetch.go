@@ -21,13 +21,23 @@ const retryAfter = time.Second
 
 // whole is a small segment, fetched at most once for all callers.
 func (c *Cache) whole(ctx context.Context, segment Segment) (*resident, error) {
-	e, err := c.cached(ctx, segment, wholeEntry, func(ctx context.Context) (*entry, error) {
+	if e, ok := c.blocks.GetIfPresent(entryKey{segment.ID, wholeEntry}); ok {
+		c.blockHits.Add(1)
+		return e.whole, nil
+	}
+	c.misses.Add(1)
+	return c.fetchWhole(ctx, segment)
+}
+
+func (c *Cache) fetchWhole(ctx context.Context, segment Segment) (*resident, error) {
+	key := entryKey{segment.ID, wholeEntry}
+	e, err := c.share(ctx, segment, key, func(ctx context.Context) (*entry, error) {
 		object, _, err := blobwal.ReadObject(ctx, c.config.Bucket, segment.Key, segment.Size)
 		if err != nil {
 			return nil, err
 		}
 		c.fetchedBytes.Add(uint64(len(object)))
-		return &entry{whole: newResident(object)}, nil
+		return c.keep(key, &entry{whole: newResident(object)}), nil
 	})
 	if err != nil {
 		return nil, err
@@ -37,12 +47,20 @@ func (c *Cache) whole(ctx context.Context, segment Segment) (*resident, error) {
 
 // index is the index of a large segment, fetched at most once for all callers.
 func (c *Cache) index(ctx context.Context, segment Segment) (*segmentIndex, error) {
-	e, err := c.cached(ctx, segment, indexEntry, func(ctx context.Context) (*entry, error) {
+	if e, ok := c.blocks.GetIfPresent(entryKey{segment.ID, indexEntry}); ok {
+		return e.index, nil
+	}
+	return c.fetchIndex(ctx, segment)
+}
+
+func (c *Cache) fetchIndex(ctx context.Context, segment Segment) (*segmentIndex, error) {
+	key := entryKey{segment.ID, indexEntry}
+	e, err := c.share(ctx, segment, key, func(ctx context.Context) (*entry, error) {
 		index, err := blobwal.ReadIndex(ctx, c.config.Bucket, segment.Key, segment.Size)
 		if err != nil {
 			return nil, err
 		}
-		return &entry{index: &segmentIndex{Index: index}}, nil
+		return c.keep(key, &entry{index: &segmentIndex{Index: index}}), nil
 	})
 	if err != nil {
 		return nil, err
@@ -50,25 +68,9 @@ func (c *Cache) index(ctx context.Context, segment Segment) (*segmentIndex, erro
 	return e.index, nil
 }
 
-// cached is an entry that one fetch makes.
-func (c *Cache) cached(ctx context.Context, segment Segment, which int32, fetch func(context.Context) (*entry, error)) (*entry, error) {
-	key := entryKey{segment.ID, which}
-	if e, ok := c.blocks.GetIfPresent(key); ok {
-		if which == wholeEntry {
-			c.blockHits.Add(1)
-		}
-		return e, nil
-	}
-	if which == wholeEntry {
-		c.misses.Add(1)
-	}
-	return c.share(ctx, segment, key, func(ctx context.Context) (*entry, error) {
-		e, err := fetch(ctx)
-		if err == nil {
-			c.blocks.Set(key, e)
-		}
-		return e, err
-	})
+func (c *Cache) keep(key entryKey, e *entry) *entry {
+	c.blocks.Set(key, e)
+	return e
 }
 
 // fetchBlock fetches a block, and those that read-ahead adds.
@@ -86,7 +88,7 @@ func (c *Cache) fetchBlock(ctx context.Context, segment Segment, index *segmentI
 		// What is wrong behind the first block is the matter of who asks for it.
 		for _, b := range blocks {
 			c.fetchedBytes.Add(uint64(b.Info.Length))
-			c.blocks.Set(entryKey{segment.ID, int32(b.Info.Number)}, &entry{block: b})
+			c.keep(entryKey{segment.ID, int32(b.Info.Number)}, &entry{block: b})
 		}
 		return &entry{block: blocks[0]}, nil
 	})

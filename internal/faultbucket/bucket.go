@@ -238,8 +238,20 @@ func (w *writer) Close() error {
 	if err != nil {
 		return err
 	}
-	if err := w.bucket.inner.Upload(w.ctx, w.key, &w.body, w.options); err != nil {
+	if err := w.put(); err != nil {
 		return err
 	}
 	return d.After
+}
+
+func (w *writer) put() error {
+	if w.options.ContentType != "" {
+		return w.bucket.inner.Upload(w.ctx, w.key, &w.body, w.options)
+	}
+	inner, err := w.bucket.inner.NewWriter(w.ctx, w.key, w.options) // Upload wants a type
+	if err != nil {
+		return err
+	}
+	_, err = inner.Write(w.body.Bytes())
+	return errors.Join(err, inner.Close())
 }

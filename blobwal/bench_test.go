@@ -1,0 +1,119 @@
+package blobwal
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gocloud.dev/blob/memblob"
+)
+
+// shapes are segments as they occur: appends, streams they spread over, bytes a
+// record.
+var shapes = []struct{ appends, streams, bytes int }{
+	{1000, 1000, 100}, {1000, 10, 100}, {1000, 10, 4096}, {10_000, 2000, 40},
+}
+
+func shapeAppends(appends, streams, bytes int) []*Append {
+	g := newGroup()
+	body := fill64(bytes)
+	for i := range appends {
+		a := to(uint64(i%streams)+1, body)
+		g.add(a, a.bytes(), time.Time{})
+	}
+	return g.ordered()
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, s := range shapes {
+		b.Run(fmt.Sprintf("appends=%d/streams=%d/bytes=%d", s.appends, s.streams, s.bytes), func(b *testing.B) {
+			appends := shapeAppends(s.appends, s.streams, s.bytes)
+			b.SetBytes(int64(len(Encode(someone(), 1, appends).Object)))
+			b.ReportAllocs()
+			for b.Loop() {
+				Encode(someone(), 1, appends)
+			}
+		})
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	for _, s := range shapes {
+		b.Run(fmt.Sprintf("appends=%d/streams=%d/bytes=%d", s.appends, s.streams, s.bytes), func(b *testing.B) {
+			object := Encode(someone(), 1, shapeAppends(s.appends, s.streams, s.bytes)).Object
+			b.SetBytes(int64(len(object)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Verify(object); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkAdd is the append path alone: into a group, by stream.
+func BenchmarkAdd(b *testing.B) {
+	for _, streams := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
+			appends := make([]*Append, streams)
+			for i := range appends {
+				appends[i] = to(uint64(i+1), "one small record of some forty bytes or so")
+			}
+			g := newGroup()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if len(g.entries) == 10_000 {
+					g.reset()
+				}
+				a := appends[i%streams]
+				g.add(a, a.bytes(), time.Time{})
+			}
+		})
+	}
+}
+
+// BenchmarkWriter is the whole writer over a bucket in memory: appends of 100
+// bytes by 64 callers, each waiting for its own.
+func BenchmarkWriter(b *testing.B) {
+	bucket := memblob.OpenBucket(nil)
+	defer func() { require.NoError(b, bucket.Close()) }()
+	w, err := NewWriter(WriterConfig{
+		Bucket: bucket, Identity: someone(), Interval: time.Millisecond,
+		Sealed: func(s *Sealed) {
+			for _, a := range s.Appends {
+				a.Tag.(*sync.WaitGroup).Done()
+			}
+		},
+	})
+	require.NoError(b, err)
+	body := fill64(100)
+	var stream sync.Mutex
+	next := uint64(0)
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		stream.Lock()
+		next++
+		dense := next
+		stream.Unlock()
+		for pb.Next() {
+			var wait sync.WaitGroup
+			wait.Add(1)
+			a := to(dense, body)
+			a.Tag = &wait
+			if err := w.Add(a); err != nil {
+				b.Error(err)
+				return
+			}
+			wait.Wait()
+		}
+	})
+	b.StopTimer()
+	require.NoError(b, w.Close(context.Background()))
+	s := w.Stats()
+	b.ReportMetric(float64(s.Appends)/float64(max(s.Segments, 1)), "appends/segment")
+}

@@ -1,0 +1,88 @@
+package blobwal
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/stream"
+)
+
+// Objects that were written once must be readable for ever: files are added to
+// testdata/golden, never changed.
+var addGolden = flag.Bool("add-golden", false, "write the golden files that are missing")
+
+// goldenSegments are segments of format version 1, by file.
+func goldenSegments() map[string][]*Append {
+	headers := to(9, "body one", "", "body three")
+	headers.Records[0].Headers = []stream.Header{{Name: "type", Value: "order"}, {Name: "type", Value: "again"}}
+	headers.Records[2].Headers = []stream.Header{{Name: "", Value: "no name"}, {Name: "größe", Value: strings.Repeat("v", 200)}}
+	created := creating("logs/api/prod", `{"first":true}`, `null`)
+	created.JSON = true
+	jsonStream := to(3, `{"a":1}`, `[1,2]`, `"x"`)
+	jsonStream.JSON = true
+	return map[string][]*Append{
+		"one-record": {to(1, "hello, stream")},
+		"empty-body": {to(1, "")},
+		"headers":    {headers},
+		"mixed": {
+			to(1, "a", "bb", "ccc"), to(1, "dddd"), jsonStream, created, headers,
+			{Stream: stream.MakeID(5, 1<<48-1), Records: records("the last stream of log 5")},
+		},
+	}
+}
+
+const goldenSequence = 4711
+
+func TestGoldenSegments(t *testing.T) {
+	for name, appends := range goldenSegments() {
+		t.Run(name, func(t *testing.T) {
+			object := Encode(someone(), goldenSequence, appends).Object
+			golden := readGolden(t, name, object)
+			assert.Equal(t, golden, object, "the bytes of version 1 have changed")
+			assert.Equal(t, expected(appends), decodeAll(t, golden))
+			index, err := ParseObject(golden)
+			require.NoError(t, err)
+			assert.Equal(t, someone(), index.Identity)
+			assert.Equal(t, uint64(goldenSequence), index.Sequence)
+			assert.Equal(t, uint64(len(golden)), index.Size)
+		})
+	}
+}
+
+func TestEveryGoldenFileIsTested(t *testing.T) {
+	files, err := filepath.Glob("testdata/golden/*.hex")
+	require.NoError(t, err)
+	assert.Len(t, files, len(goldenSegments()))
+}
+
+// readGolden reads a golden file: hexadecimal digits, 32 bytes a line.
+func readGolden(t testing.TB, name string, object []byte) []byte {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name+".hex")
+	if _, err := os.Stat(path); os.IsNotExist(err) && *addGolden {
+		require.NoError(t, os.WriteFile(path, hexLines(object), 0o600))
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	golden, err := hex.DecodeString(string(bytes.ReplaceAll(text, []byte("\n"), nil)))
+	require.NoError(t, err)
+	return golden
+}
+
+func hexLines(p []byte) []byte {
+	var out []byte
+	for len(p) > 0 {
+		n := min(32, len(p))
+		out = append(hex.AppendEncode(out, p[:n]), '\n')
+		p = p[n:]
+	}
+	return out
+}
