@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/picomq/picomq/client"
+	"github.com/picomq/picomq/stream"
+)
+
+// createFlags is what a stream is created with.
+type createFlags struct {
+	contentType string
+	ttl         time.Duration
+	expiresAt   string
+	closed      bool
+}
+
+func createCommand(s *session) *cobra.Command {
+	var f createFlags
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a stream",
+		Long: `Create a stream. It is fine if the stream exists with the same configuration;
+with another one it is an error. A configuration never changes afterwards.`,
+		Example: `  picomq create logs/api --content-type text/plain
+  picomq create sessions/42 --content-type application/json --ttl 1h
+  picomq create news/2030 --expires-at 2031-01-01T00:00:00Z`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completeName,
+		RunE: s.verb(func(cmd *cobra.Command, c *client.Client, name stream.Name, _ []string) error {
+			config, err := f.config()
+			if err != nil {
+				return err
+			}
+			created, err := c.Create(cmd.Context(), name, client.CreateRequest{Config: config, Closed: f.closed})
+			if err != nil {
+				return err
+			}
+			if created.New {
+				note(cmd.ErrOrStderr(), "created %s", name)
+			} else {
+				note(cmd.ErrOrStderr(), "%s exists with this configuration, next is %v", name, created.Next)
+			}
+			return nil
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.contentType, "content-type", stream.DefaultContentType, "type of the records; with application/json each must be JSON")
+	flags.DurationVar(&f.ttl, "ttl", 0, "remove the stream when it was neither read nor written for so long, in whole seconds (30m)")
+	flags.StringVar(&f.expiresAt, "expires-at", "", "remove the stream at this time (RFC 3339)")
+	flags.BoolVar(&f.closed, "closed", false, "create it closed: nothing can be appended")
+	return cmd
+}
+
+func (f *createFlags) config() (stream.Config, error) {
+	config := stream.Config{ContentType: f.contentType}
+	switch {
+	case f.ttl != 0 && f.expiresAt != "":
+		return config, usagef("--ttl and --expires-at exclude each other")
+	case f.ttl < 0 || f.ttl%time.Second != 0:
+		return config, usagef("--ttl is %v; it must be whole seconds", f.ttl)
+	case f.ttl > 0:
+		config.Expiry = stream.Expiry{Kind: stream.ExpiresIdle, TTL: uint64(f.ttl / time.Second)}
+	case f.expiresAt != "":
+		at, err := time.Parse(time.RFC3339, f.expiresAt)
+		if err != nil {
+			return config, usagef("--expires-at is %q; write it like 2031-01-31T12:00:00Z", f.expiresAt)
+		}
+		config.Expiry = stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(at.UnixMilli())}
+	}
+	return config, nil
+}
+
+// expiryText prints an expiry for people; empty for never.
+func expiryText(e stream.Expiry) string {
+	switch e.Kind {
+	case stream.ExpiresIdle:
+		return fmt.Sprintf("%v idle", time.Duration(e.TTL)*time.Second)
+	case stream.ExpiresAt:
+		return time.UnixMilli(int64(e.At)).UTC().Format(time.RFC3339)
+	default:
+		return ""
+	}
+}
