@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -20,11 +21,27 @@ import (
 // TestPico runs the wire suite. What follows it here are the rows that no suite
 // can test from outside: those that need a failure or another configuration.
 func TestPico(t *testing.T) {
-	s := newService(t, func(c *Config) {
-		c.LongPollTimeout = time.Second
-		c.SSEMaxDuration = 3 * time.Second
-	})
+	s := newService(t, shortLiveReads)
 	picosuite.Run(t, s.server.URL, picosuite.Advance(s.streams.Advance))
+}
+
+func TestPicoOverCleartextHTTP2(t *testing.T) {
+	s := newService(t, shortLiveReads)
+	server := httptest.NewUnstartedServer(s.api.Handler())
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	transport := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: 10 * time.Second}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	picosuite.Run(t, server.URL, picosuite.Advance(s.streams.Advance), picosuite.Transport(transport))
+}
+
+func shortLiveReads(c *Config) {
+	c.LongPollTimeout = time.Second
+	c.SSEMaxDuration = 3 * time.Second
 }
 
 // picoError is the body of a refusal.

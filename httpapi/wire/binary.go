@@ -144,9 +144,11 @@ func (d *binaryDecoder) fail(format string, args ...any) {
 	d.rest = nil
 }
 
-func (d *binaryDecoder) take(n uint64, what string) []byte {
+// take is the next n bytes; what they are is for the message if they are not
+// there, and put together only then.
+func (d *binaryDecoder) take(n uint64, kind, what string) []byte {
 	if n > uint64(len(d.rest)) {
-		d.fail("%s takes %d bytes where %d remain", what, n, len(d.rest))
+		d.fail("%s%s takes %d bytes where %d remain", kind, what, n, len(d.rest))
 		return nil
 	}
 	taken := d.rest[:n:n]
@@ -155,15 +157,15 @@ func (d *binaryDecoder) take(n uint64, what string) []byte {
 	return taken
 }
 
-func (d *binaryDecoder) uint32(what string) uint32 {
-	if b := d.take(4, what); b != nil {
+func (d *binaryDecoder) uint32(kind, what string) uint32 {
+	if b := d.take(4, kind, what); b != nil {
 		return binary.BigEndian.Uint32(b)
 	}
 	return 0
 }
 
 func (d *binaryDecoder) uint64(what string) uint64 {
-	if b := d.take(8, what); b != nil {
+	if b := d.take(8, "a ", what); b != nil {
 		return binary.BigEndian.Uint64(b)
 	}
 	return 0
@@ -172,7 +174,7 @@ func (d *binaryDecoder) uint64(what string) uint64 {
 // count reads how many items of at least size bytes follow, and refuses more
 // than the remaining bytes can hold.
 func (d *binaryDecoder) count(size uint64, what string) uint32 {
-	n := d.uint32("the number of " + what)
+	n := d.uint32("the number of ", what)
 	if uint64(n) > uint64(len(d.rest))/size {
 		d.fail("%d %s do not fit in the %d bytes that remain", n, what, len(d.rest))
 		return 0
@@ -181,7 +183,7 @@ func (d *binaryDecoder) count(size uint64, what string) uint32 {
 }
 
 func (d *binaryDecoder) bytes(what string) []byte {
-	return d.take(uint64(d.uint32("the length of "+what)), what)
+	return d.take(uint64(d.uint32("the length of ", what)), "", what)
 }
 
 func (d *binaryDecoder) text(what string) string {
@@ -195,7 +197,7 @@ func (d *binaryDecoder) text(what string) string {
 
 // begin reads the version and the number of records.
 func (d *binaryDecoder) begin(recordSize uint64) uint32 {
-	if v := d.take(1, "the version"); v != nil && v[0] != binaryVersion {
+	if v := d.take(1, "the ", "version"); v != nil && v[0] != binaryVersion {
 		d.fail("version %d is not known; this is version %d", v[0], binaryVersion)
 	}
 	return d.count(recordSize, "records")

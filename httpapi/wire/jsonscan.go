@@ -137,14 +137,21 @@ func (s *jsonScanner) quoted(what string) []byte {
 		return nil
 	}
 	start := s.pos + 1
-	for s.pos = start; s.data[s.pos] != '"'; s.pos++ {
-		if s.data[s.pos] == '\\' {
-			s.pos++
+	end := start + bytes.IndexByte(s.data[start:], '"')
+	for at := start; ; {
+		escape := bytes.IndexByte(s.data[at:end], '\\')
+		if escape < 0 {
+			break
+		}
+		// What is escaped may be the quote that was found.
+		at += escape + 2
+		if at > end {
+			end = at + bytes.IndexByte(s.data[at:], '"')
 		}
 	}
-	taken := s.data[start:s.pos:s.pos]
+	s.pos = end
 	s.step()
-	return taken
+	return s.data[start:end:end]
 }
 
 // text takes a string value. Without escapes the result shares the input.
@@ -154,23 +161,18 @@ func (s *jsonScanner) text(what string) []byte {
 	if at < 0 {
 		return raw
 	}
-	out := make([]byte, at, len(raw)) // escapes are never shorter than what they mean
-	copy(out, raw)
-	for raw = raw[at:]; len(raw) > 0; {
-		if raw[0] != '\\' {
-			out = append(out, raw[0])
-			raw = raw[1:]
-			continue
-		}
-		r, size := unescape(raw)
+	out := make([]byte, 0, len(raw)) // escapes are never shorter than what they mean
+	for ; at >= 0; at = bytes.IndexByte(raw, '\\') {
+		out = append(out, raw[:at]...)
+		r, size := unescape(raw[at:])
 		if r < 0 {
-			s.fail("%s holds half of a surrogate pair (%s), which has no UTF-8 form", what, raw[:size])
+			s.fail("%s holds half of a surrogate pair (%s), which has no UTF-8 form", what, raw[at:at+size])
 			return nil
 		}
 		out = utf8.AppendRune(out, r)
-		raw = raw[size:]
+		raw = raw[at+size:]
 	}
-	return out
+	return append(out, raw...)
 }
 
 // unescape reads the escape that raw begins with. The rune is negative for a

@@ -23,6 +23,12 @@ func Advance(pass func(time.Duration)) Option {
 	return func(s *suite) { s.advance = pass }
 }
 
+// Transport says how requests are sent. Without it, it is HTTP/1.1 for http://
+// addresses.
+func Transport(t http.RoundTripper) Option {
+	return func(s *suite) { s.client.Transport = t }
+}
+
 // suite is one run against one server.
 type suite struct {
 	base    string
