@@ -2,7 +2,6 @@ package blobwal
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/picomq/picomq/stream"
 )
@@ -25,7 +24,8 @@ func Encode(id Identity, sequence uint64, appends []*Append) *Encoded {
 	e := &encoder{appends: appends, out: &Encoded{Bytes: make([]uint64, len(appends))}}
 	for from := 0; from < len(appends); {
 		to := from + 1
-		for to < len(appends) && appends[to].key() == appends[from].key() {
+		key := appends[from].key()
+		for to < len(appends) && appends[to].key() == key {
 			to++
 		}
 		e.plan(from, to)
@@ -132,8 +132,7 @@ func (e *encoder) write(id Identity, sequence uint64) {
 	e.out.Blocks = len(e.blocks)
 }
 
-// appendBlock writes the block in three passes over its records: ends, headers,
-// bodies.
+// appendBlock writes the block at the end of b, which has room for it.
 func (e *encoder) appendBlock(b []byte, p *blockPlan) []byte {
 	name, json := e.nameOf(p.append), e.appends[p.append].JSON
 	var flags byte
@@ -143,59 +142,61 @@ func (e *encoder) appendBlock(b []byte, p *blockPlan) []byte {
 	if p.headers > 0 {
 		flags |= flagHeaders
 	}
-	start := len(b)
+	overhead := blockBytes + len(name)
 	b = binary.BigEndian.AppendUint64(b, uint64(e.appends[p.append].Stream))
 	b = binary.BigEndian.AppendUint32(b, uint32(p.count))
 	b = append(b, flags, 0)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(name)))
 	b = append(b, name...)
-	b = e.appendEnds(b, p, json)
+	ends := b[len(b) : len(b)+p.count*endBytes]
+	b = b[:len(b)+len(ends)]
 	if p.headers > 0 {
+		overhead += 4
 		b = binary.BigEndian.AppendUint32(b, uint32(p.headers))
-		e.each(p, func(i int, r *stream.Record) {
-			before := len(b)
-			b = appendHeaders(b, r.Headers)
-			e.out.Bytes[i] += uint64(len(b) - before)
-		})
+		b = e.appendHeaders(b, p)
 	}
-	first := true
-	e.each(p, func(i int, r *stream.Record) {
-		before := len(b)
-		if json && !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = append(b, r.Body...)
-		e.out.Bytes[i] += uint64(len(b) - before)
-	})
-	overhead := len(b) - start - p.count*endBytes - p.headers - p.bodies
+	b = e.appendBodies(b, ends, p, json)
 	e.out.Bytes[p.append] += uint64(overhead)
 	return b
 }
 
-func (e *encoder) appendEnds(b []byte, p *blockPlan, json bool) []byte {
-	b = slices.Grow(b, p.count*endBytes)
-	end, first := 0, true
-	e.each(p, func(i int, r *stream.Record) {
-		if json && !first {
-			end++
-		}
-		first = false
-		end += len(r.Body)
-		b = binary.BigEndian.AppendUint32(b, uint32(end))
-		e.out.Bytes[i] += endBytes
-	})
+func (e *encoder) appendHeaders(b []byte, p *blockPlan) []byte {
+	at := p.start()
+	for range p.count {
+		i, r := at.next(e.appends)
+		before := len(b)
+		b = appendHeaders(b, r.Headers)
+		e.out.Bytes[i] += uint64(len(b) - before)
+	}
 	return b
 }
 
-// each calls f for every record of the block with its append.
-func (e *encoder) each(p *blockPlan, f func(i int, r *stream.Record)) {
-	i, j := p.append, p.record
-	for range p.count {
-		for j == len(e.appends[i].Records) {
-			i, j = i+1, 0
+// appendBodies appends the bodies and writes where each ends into ends.
+func (e *encoder) appendBodies(b, ends []byte, p *blockPlan, json bool) []byte {
+	at, first := p.start(), len(b)
+	for n := range p.count {
+		i, r := at.next(e.appends)
+		before := len(b)
+		if json && n > 0 {
+			b = append(b, ',')
 		}
-		f(i, &e.appends[i].Records[j])
-		j++
+		b = append(b, r.Body...)
+		binary.BigEndian.PutUint32(ends[n*endBytes:], uint32(len(b)-first))
+		e.out.Bytes[i] += uint64(len(b) - before + endBytes)
 	}
+	return b
+}
+
+// place walks the records of appends in order.
+type place struct{ append, record int }
+
+func (p *blockPlan) start() place { return place{p.append, p.record} }
+
+// next is the record at this place, with its append; the place moves on.
+func (at *place) next(appends []*Append) (int, *stream.Record) {
+	for at.record == len(appends[at.append].Records) {
+		at.append, at.record = at.append+1, 0
+	}
+	at.record++
+	return at.append, &appends[at.append].Records[at.record-1]
 }

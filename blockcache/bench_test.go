@@ -29,6 +29,7 @@ func benchmarkHits(b *testing.B, r *rig, segment Segment) {
 		r.expectRecord(b, segment, ordinal, false)
 	}
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for ordinal := uint32(0); pb.Next(); ordinal = (ordinal + 1) % 300 {
 			if _, err := r.Block(b.Context(), segment, ordinal, false); err != nil {

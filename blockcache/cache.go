@@ -21,7 +21,9 @@ import (
 // Segment says which object to read. All segments of a cache are of one
 // cluster, so that an ID names one object.
 type Segment struct {
-	ID   blobwal.SegmentID
+	ID blobwal.SegmentID
+	// Key of the object; when empty, it is made from the ID and Config.Cluster if
+	// it is needed, which it is not while the segment is in memory.
 	Key  string
 	Size uint64 // bytes of the object
 }
@@ -31,6 +33,9 @@ type Segment struct {
 type Config struct {
 	// Bucket is read from. The cache does not close it.
 	Bucket *blob.Bucket
+
+	// Cluster is whose segments these are; it is part of their keys.
+	Cluster [16]byte
 
 	// TailBytes bounds the memory of the ring of recent segments. Default 64 MiB.
 	TailBytes int
@@ -188,7 +193,7 @@ func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32, sequ
 	}
 	info, ok := index.Find(ordinal)
 	if !ok {
-		return nil, c.refuse(noRecord(segment, ordinal, index.Records))
+		return nil, c.refuse(segment, noRecord(ordinal, index.Records))
 	}
 	if e, ok := c.blocks.GetIfPresent(entryKey{segment.ID, int32(info.Number)}); ok {
 		c.blockHits.Add(1)
@@ -200,26 +205,35 @@ func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32, sequ
 
 // fromWhole is a block of an object that is in memory.
 func (c *Cache) fromWhole(segment Segment, whole *resident, ordinal uint32) (*blobwal.Block, error) {
-	block, err := whole.block(segment, ordinal)
+	block, err := whole.block(ordinal)
 	if err != nil {
-		return nil, c.refuse(err)
+		return nil, c.refuse(segment, err)
 	}
 	return block, nil
 }
 
-func noRecord(segment Segment, ordinal, records uint32) error {
-	return &blobwal.ObjectError{Key: segment.Key, Fault: blobwal.FaultFormat, Detail: fmt.Sprintf(
+func noRecord(ordinal, records uint32) error {
+	return &blobwal.ObjectError{Fault: blobwal.FaultFormat, Detail: fmt.Sprintf(
 		"the log names record %d, and it has %d", ordinal, records)}
 }
 
+// key is the key of a segment's object.
+func (c *Cache) key(segment Segment) string {
+	if segment.Key != "" {
+		return segment.Key
+	}
+	return blobwal.Key(c.config.Cluster, segment.ID)
+}
+
 // refuse is the answer for an object that is not what it must be.
-func (c *Cache) refuse(err error) error {
+func (c *Cache) refuse(segment Segment, err error) error {
 	var fault *blobwal.ObjectError
 	if errors.As(err, &fault) && fault.Fault == blobwal.FaultMissing {
 		c.missing.Add(1)
 	} else {
 		c.corrupt.Add(1)
 	}
+	err = blobwal.WithKey(c.key(segment), err)
 	c.config.Logger.Error("a segment cannot be read", "error", err)
 	return stream.Errorf(stream.CodeInternal, "%w", err)
 }

@@ -338,6 +338,17 @@ func TestAnOrdinalThatTheSegmentDoesNotHave(t *testing.T) {
 	expectFault(t, r, recent, 10, blobwal.FaultFormat)
 }
 
+func TestTheKeyFollowsFromTheID(t *testing.T) {
+	r := newRig(t, Config{Cluster: [16]byte{1: 7}}, nil)
+	id := blobwal.Identity{Cluster: [16]byte{1: 7}, Node: 1, Epoch: 2}
+	object := blobwal.Encode(id, 1, []*blobwal.Append{{Stream: 1, Records: []stream.Record{{Body: body(1, 0, 10)}}}}).Object
+	segment := Segment{ID: id.Segment(1), Size: uint64(len(object))}
+	_, err := r.Block(t.Context(), segment, 0, false)
+	require.ErrorContains(t, err, blobwal.Key(id.Cluster, segment.ID))
+	require.NoError(t, r.bucket.WriteAll(t.Context(), blobwal.Key(id.Cluster, segment.ID), object, nil))
+	r.expectRecord(t, segment, 0, false)
+}
+
 func TestTheBlockCacheKeepsItsBound(t *testing.T) {
 	const bound = 1 << 20
 	r := newRig(t, Config{BlockBytes: bound, ReadAheadMax: 128 << 10}, nil)

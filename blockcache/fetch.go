@@ -32,7 +32,7 @@ func (c *Cache) whole(ctx context.Context, segment Segment) (*resident, error) {
 func (c *Cache) fetchWhole(ctx context.Context, segment Segment) (*resident, error) {
 	key := entryKey{segment.ID, wholeEntry}
 	e, err := c.share(ctx, segment, key, func(ctx context.Context) (*entry, error) {
-		object, _, err := blobwal.ReadObject(ctx, c.config.Bucket, segment.Key, segment.Size)
+		object, _, err := blobwal.ReadObject(ctx, c.config.Bucket, c.key(segment), segment.Size)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func (c *Cache) index(ctx context.Context, segment Segment) (*segmentIndex, erro
 func (c *Cache) fetchIndex(ctx context.Context, segment Segment) (*segmentIndex, error) {
 	key := entryKey{segment.ID, indexEntry}
 	e, err := c.share(ctx, segment, key, func(ctx context.Context) (*entry, error) {
-		index, err := blobwal.ReadIndex(ctx, c.config.Bucket, segment.Key, segment.Size)
+		index, err := blobwal.ReadIndex(ctx, c.config.Bucket, c.key(segment), segment.Size)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func (c *Cache) fetchBlock(ctx context.Context, segment Segment, index *segmentI
 			_, ok := c.blocks.GetEntryQuietly(entryKey{segment.ID, int32(n)})
 			return ok
 		})
-		blocks, err := blobwal.ReadBlocks(ctx, c.config.Bucket, segment.Key, index.Index, int(number), int(to))
+		blocks, err := blobwal.ReadBlocks(ctx, c.config.Bucket, c.key(segment), index.Index, int(number), int(to))
 		if len(blocks) == 0 {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (c *Cache) try(segment Segment, fetch func(context.Context) (*entry, error)
 	case err == nil:
 		return e, nil
 	case isFinal(last):
-		return nil, c.refuse(last)
+		return nil, c.refuse(segment, last)
 	default:
 		return nil, c.unavailable(segment, tries, last)
 	}
@@ -177,7 +177,7 @@ func isFinal(err error) bool {
 
 func (c *Cache) unavailable(segment Segment, tries int, cause error) error {
 	c.gaveUp.Add(1)
-	err := stream.Errorf(stream.CodeUnavailable, "object %s could not be read in %d tries: %w", segment.Key, tries, cause)
+	err := stream.Errorf(stream.CodeUnavailable, "object %s could not be read in %d tries: %w", c.key(segment), tries, cause)
 	err.RetryAfter = retryAfter
 	return err
 }

@@ -33,14 +33,14 @@ func (r *resident) parse() {
 
 // block is the block that holds a record. Two callers may decode the same block
 // at once; either result serves.
-func (r *resident) block(segment Segment, ordinal uint32) (*blobwal.Block, error) {
+func (r *resident) block(ordinal uint32) (*blobwal.Block, error) {
 	r.once.Do(r.parse)
 	if r.err != nil {
-		return nil, blobwal.WithKey(segment.Key, r.err)
+		return nil, r.err
 	}
 	info, ok := r.index.Find(ordinal)
 	if !ok {
-		return nil, noRecord(segment, ordinal, r.index.Records)
+		return nil, noRecord(ordinal, r.index.Records)
 	}
 	kept := &r.blocks[info.Number]
 	if b := kept.Load(); b != nil {
@@ -48,7 +48,7 @@ func (r *resident) block(segment Segment, ordinal uint32) (*blobwal.Block, error
 	}
 	b, err := blobwal.DecodeBlock(info, r.object[info.Position:info.Position+uint64(info.Length)])
 	if err != nil {
-		return nil, blobwal.WithKey(segment.Key, err)
+		return nil, err
 	}
 	kept.Store(b)
 	return b, nil
