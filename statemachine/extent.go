@@ -45,13 +45,13 @@ func (s *State) addExtent(id stream.ID, p place, e Extent) {
 	s.refer(e.Segment, 1, int64(e.Bytes))
 }
 
-// grow makes room for one more with a quarter of slack: appending alone would
+// grow makes room for one more with an eighth of slack: appending alone would
 // double, and most streams are small.
 func grow[T any](s []T) []T {
 	if len(s) < cap(s) {
 		return s
 	}
-	return append(make([]T, 0, len(s)+len(s)/4+1), s...)
+	return append(make([]T, 0, len(s)+len(s)/8+1), s...)
 }
 
 // dropBelow drops the records below an offset that is at most the tail: whole

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"runtime"
 )
 
 // snapshotMagic begins a snapshot; its last byte is the version of the format.
@@ -61,6 +62,7 @@ func (e *chunkWriter) chunk(kind byte, code func(*codec)) {
 	if _, err := e.w.Write(e.buf); err != nil {
 		e.err = fmt.Errorf("write snapshot: %w", err)
 	}
+	runtime.Gosched() // apply goes first where they share a processor
 }
 
 // chunkReader reads chunks, one ahead.
