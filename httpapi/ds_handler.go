@@ -10,18 +10,21 @@ import (
 // serveDurable serves the Durable Streams protocol: everything below
 // /v1/stream/.
 func (a *API) serveDurable(w http.ResponseWriter, r *http.Request) {
-	if isReserved(r) {
-		writeDurableError(w, http.StatusNotFound, "not_found",
-			"this server has no control interfaces below "+durableRoot+stream.ReservedSegment)
-		return
-	}
-	name, err := nameBelow(durableRoot, r)
-	if err == nil {
-		err = a.durableMethod(w, r, name)
-	}
-	if err != nil {
+	if err := a.durableRoute(w, r); err != nil {
 		a.refuseDurable(w, r, err)
 	}
+}
+
+func (a *API) durableRoute(w http.ResponseWriter, r *http.Request) error {
+	if isReserved(r) {
+		return stream.Errorf(stream.CodeNotFound, "this server has no control interfaces below %s%s",
+			durableRoot, stream.ReservedSegment)
+	}
+	name, err := nameBelow(durableRoot, r)
+	if err != nil {
+		return err
+	}
+	return a.durableMethod(w, r, name)
 }
 
 // isReserved tells whether the path lies below the segment of the protocol's

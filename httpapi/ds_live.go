@@ -33,7 +33,6 @@ func (a *API) durableLongPoll(w http.ResponseWriter, r *http.Request, name strea
 }
 
 func (a *API) answerDurableLongPoll(w http.ResponseWriter, chunk *stream.Chunk, query durableQuery) error {
-	allowWrite(w, a.config.WriteTimeout)
 	h := w.Header()
 	h.Set(wire.StreamCursor, a.newCursor(query.cursor).String())
 	h.Set("Cache-Control", longPollCaching(chunk, query))

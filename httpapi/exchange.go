@@ -9,16 +9,19 @@ import (
 // about it. It is the ResponseWriter that every handler is given.
 type exchange struct {
 	http.ResponseWriter
-	status  int // 0 until the header is written
+	timeout time.Duration // of the first write; longer responses take more
+	status  int           // 0 until the header is written
 	written int64
 	held    int64 // bytes of the request's body in memory, counted in API.bodies
 	live    bool  // it waited for data: its duration says nothing about the service
 }
 
-// WriteHeader keeps the first final status.
+// WriteHeader keeps the first final status, and gives the client time from now
+// on: what came before (a long body, a wait) is not its fault.
 func (e *exchange) WriteHeader(status int) {
 	if e.status == 0 && status >= http.StatusOK {
 		e.status = status
+		allowWrite(e.ResponseWriter, e.timeout)
 	}
 	e.ResponseWriter.WriteHeader(status)
 }
@@ -26,7 +29,7 @@ func (e *exchange) WriteHeader(status int) {
 // Write counts what the client is sent.
 func (e *exchange) Write(p []byte) (int, error) {
 	if e.status == 0 {
-		e.status = http.StatusOK
+		e.WriteHeader(http.StatusOK)
 	}
 	n, err := e.ResponseWriter.Write(p)
 	e.written += int64(n)

@@ -22,11 +22,11 @@ const headerRequestID = "X-Request-Id"
 func (a *API) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		e := &exchange{ResponseWriter: w}
+		e := &exchange{ResponseWriter: w, timeout: a.config.WriteTimeout}
 		a.setCommonHeaders(e.Header(), r)
-		// A fresh deadline for every request: connections are used again, and
-		// the last response may have left one. Long poll writes after waiting.
-		allowWrite(e, a.config.LongPollTimeout+a.config.WriteTimeout)
+		// Connections are used again, and the last response has left a deadline
+		// that the server's "100 Continue" would meet.
+		allowWrite(w, a.config.BodyTimeout)
 		defer func() {
 			a.bodies.Add(-e.held)
 			a.config.Metrics.answered(r, e, time.Since(began))

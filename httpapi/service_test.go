@@ -48,12 +48,12 @@ func newService(t *testing.T, change ...func(*Config)) *service {
 	var err error
 	s.api, err = New(config)
 	require.NoError(t, err)
-	s.server = httptest.NewServer(s.api.Handler())
-	s.client = s.server.Client()
+	server := httptest.NewServer(s.api.Handler())
+	s.server, s.client = server, server.Client()
 	t.Cleanup(func() {
 		s.api.Drain()
-		s.client.CloseIdleConnections()
-		s.server.Close()
+		server.Client().CloseIdleConnections()
+		server.Close()
 	})
 	return s
 }
@@ -69,26 +69,47 @@ type answer struct {
 // names and values; a body without a Content-Type among them has none.
 func (s *service) do(method, path, body string, headers ...string) answer {
 	s.t.Helper()
-	response := s.open(context.Background(), method, path, body, headers...)
+	got, err := s.try(method, path, body, headers...)
+	require.NoError(s.t, err)
+	return got
+}
+
+// try is do for goroutines that may not end the test.
+func (s *service) try(method, path, body string, headers ...string) (answer, error) {
+	request, err := s.request(context.Background(), method, path, body, headers...)
+	if err != nil {
+		return answer{}, err
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
 	defer response.Body.Close()
 	read, err := io.ReadAll(response.Body)
-	require.NoError(s.t, err)
-	return answer{response.StatusCode, response.Header, string(read)}
+	return answer{response.StatusCode, response.Header, string(read)}, err
+}
+
+func (s *service) request(ctx context.Context, method, path, body string, headers ...string) (*http.Request, error) {
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, s.server.URL+path, reader)
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Add(headers[i], headers[i+1])
+	}
+	return request, nil
 }
 
 // open sends a request and leaves the body of the answer to be read; the test's
 // end closes it.
 func (s *service) open(ctx context.Context, method, path, body string, headers ...string) *http.Response {
 	s.t.Helper()
-	var reader io.Reader
-	if body != "" {
-		reader = strings.NewReader(body)
-	}
-	request, err := http.NewRequestWithContext(ctx, method, s.server.URL+path, reader)
+	request, err := s.request(ctx, method, path, body, headers...)
 	require.NoError(s.t, err)
-	for i := 0; i < len(headers); i += 2 {
-		request.Header.Add(headers[i], headers[i+1])
-	}
 	response, err := s.client.Do(request)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = response.Body.Close() })
@@ -103,10 +124,17 @@ func (s *service) must(method, path, body string, headers ...string) answer {
 	return got
 }
 
-// later sends a request from another goroutine; the channel gives its answer.
+// later sends a request from another goroutine. The channel gives its answer,
+// or one without a status when there is none.
 func (s *service) later(method, path, body string, headers ...string) <-chan answer {
 	answers := make(chan answer, 1)
-	go func() { answers <- s.do(method, path, body, headers...) }()
+	go func() {
+		got, err := s.try(method, path, body, headers...)
+		if err != nil {
+			got = answer{body: err.Error()}
+		}
+		answers <- got
+	}()
 	return answers
 }
 
