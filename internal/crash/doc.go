@@ -1,0 +1,44 @@
+// Package crash kills the real server with SIGKILL, over and over, under
+// concurrent writers and readers, and checks after every restart that it kept
+// its promises.
+//
+// # What is promised
+//
+//   - A record that was acknowledged is there exactly once, at the offset that
+//     was acknowledged, for ever.
+//   - The records of one request are whole or absent, contiguous and in order;
+//     so is the body of a create, and a stream never exists without it.
+//   - A request with a producer is there exactly once after it was retried, and
+//     a retry of what was committed answers with the original offset.
+//   - A request without one is sent once and is there at most once; when it was
+//     refused it is not there.
+//   - A conditional request whose answer was lost can be decided by sending it
+//     again: it is refused if, and only if, it was committed or overtaken.
+//   - Offsets are dense, timestamps never go back, and nothing that any reader
+//     ever saw changes or goes away.
+//   - A closed stream stays closed, and its closing record is its last.
+//   - A reader that reconnects across the kills sees all of it, without gap or
+//     repeat.
+//
+// # How it is checked
+//
+// Every body names its writer, its request and its place in the request
+// (record.go). Writers note in a ledger what they sent and what was answered
+// (ledger.go). After each restart, before anyone writes, everything is read back
+// through both protocols and compared with the ledger and with what was read
+// before (check.go). Followers tail each stream as events and keep what they saw
+// (follower.go).
+//
+// # How the server dies
+//
+// A third of the kills come from outside, after a random number of
+// acknowledgements, some of them while the server is still starting; a third
+// strike exactly between the durable put of a segment and the proposal of its
+// commit; a third between the applied commit and its answers. The last two need
+// the failpoints that the build tag failpoint compiles in (kill.go).
+//
+// The run is cut into rounds with streams of their own, so that memory and the
+// time of a check stay bounded; the last check reads every round again. Kills,
+// writers and their requests follow from the seed; how the kernel interleaves
+// them does not.
+package crash
