@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"unicode/utf8"
 
 	"github.com/picomq/picomq/statemachine"
 	"github.com/picomq/picomq/stream"
@@ -49,11 +50,12 @@ func refusal(name stream.Name, r *stream.AppendRequest, res *statemachine.Append
 	return err
 }
 
-// checkJSON refuses records that could not be elements of a JSON array.
+// checkJSON refuses records that could not be elements of a JSON array. JSON is
+// UTF-8, which json.Valid does not ask of strings.
 func checkJSON(records []stream.Record) error {
 	for i := range records {
-		if !json.Valid(records[i].Body) {
-			return stream.Errorf(stream.CodeBadRequest, "record %d of the request is not a JSON value; the stream holds application/json", i)
+		if body := records[i].Body; !json.Valid(body) || !utf8.Valid(body) {
+			return stream.Errorf(stream.CodeBadRequest, "record %d of the request is not a JSON value in UTF-8; the stream holds application/json", i)
 		}
 	}
 	return nil

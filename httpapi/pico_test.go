@@ -124,7 +124,9 @@ func TestPicoBodiesAboveTheConfiguredLimit(t *testing.T) {
 func TestPicoEventStreamsCarryACommentInSilence(t *testing.T) {
 	s := newService(t, func(c *Config) { c.Keepalive = 5 * time.Millisecond })
 	s.must(http.MethodPut, "/a", "")
-	lines := bufio.NewScanner(s.open(t.Context(), http.MethodGet, "/a?live=sse", "").Body)
+	response := s.open(t.Context(), http.MethodGet, "/a?live=sse", "")
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
 	for comments := 0; comments < 2; {
 		require.True(t, lines.Scan(), "the stream ended")
 		if strings.HasPrefix(lines.Text(), ":") {
@@ -140,7 +142,8 @@ func TestPicoEventStreamsCarryACommentInSilence(t *testing.T) {
 func TestPicoReadersAboveTheLimitAreRefused(t *testing.T) {
 	s := newService(t, func(c *Config) { c.MaxSubscribers = 1 })
 	s.must(http.MethodPut, "/a", "")
-	s.open(t.Context(), http.MethodGet, "/a?live=sse", "")
+	response := s.open(t.Context(), http.MethodGet, "/a?live=sse", "")
+	defer response.Body.Close()
 	s.awaitWaiting(1)
 	for _, live := range []string{"sse", "long-poll"} {
 		got := s.do(http.MethodGet, "/a?live="+live, "")

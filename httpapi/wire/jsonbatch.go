@@ -137,7 +137,7 @@ func (f *jsonFields) read(s *jsonScanner) {
 	case s.err != nil:
 	case f.hasText == f.hasBase64:
 		s.fail(`a record needs exactly one of "body" and "body_b64"`)
-	case f.positioned && !(f.hasSeq && f.hasTime):
+	case f.positioned && (!f.hasSeq || !f.hasTime):
 		s.fail(`a record of a read needs "seq" and "timestamp"`)
 	}
 }

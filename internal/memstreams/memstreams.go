@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/picomq/picomq/stream"
 )
@@ -257,7 +258,7 @@ func checkJSON(contentType string, records []stream.Record, checked bool) error 
 		return nil
 	}
 	for _, record := range records {
-		if !json.Valid(record.Body) {
+		if !json.Valid(record.Body) || !utf8.Valid(record.Body) {
 			return stream.Errorf(stream.CodeBadRequest, "a record of a JSON stream is not valid JSON")
 		}
 	}

@@ -75,7 +75,7 @@ func (p *player) compareHeader(e *exchange, f field, header http.Header) {
 	p.Helper()
 	got, want := strings.Join(header.Values(f.name), ", "), p.fill(f.value)
 	fresh := unbound.FindStringSubmatch(want)
-	ok := true
+	var ok bool
 	switch {
 	case want == "*" || fresh != nil:
 		ok = got != ""
