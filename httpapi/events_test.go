@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -53,7 +52,7 @@ func TestSubscribersAreBounded(t *testing.T) {
 	gauge := s.api.config.Metrics.subscribers.WithLabelValues("sse")
 	assert.EqualValues(t, 1, testCount(gauge))
 	cancel()
-	require.Eventually(t, func() bool { return testCount(gauge) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return testCount(gauge) == 0 }, readyTimeout, readyTick)
 	s.must(http.MethodPost, "/v1/stream/a", "", "Stream-Closed", "true")
 	assert.Equal(t, 200, s.do(http.MethodGet, "/v1/stream/a?live=sse&offset=-1", "").status)
 }
@@ -87,7 +86,7 @@ func TestAnEventStreamThatFailsEndsAndIsLogged(t *testing.T) {
 	s.awaitWaiting(1)
 	s.streams.FailWith(errors.New("the disk is on fire"))
 	events.expectEnd()
-	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "fire") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "fire") }, readyTimeout, readyTick)
 }
 
 // Readers of every kind follow one stream while it is written, and all see all

@@ -230,14 +230,14 @@ func TestAllBodiesTogetherAreBounded(t *testing.T) {
 	conn := dial(t, s)
 	_, err := io.WriteString(conn, "POST /v1/stream/a HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 61\r\n\r\n"+strings.Repeat("x", 60))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.api.bodies.Load() == 60 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.api.bodies.Load() == 60 }, readyTimeout, readyTick)
 	got := s.do(http.MethodPost, "/v1/stream/a", strings.Repeat("y", 41), "Content-Type", typeText)
 	assert.Equal(t, 503, got.status)
 	assert.Equal(t, "1", got.header.Get("Retry-After"))
 	assert.Equal(t, 204, s.do(http.MethodPost, "/v1/stream/a", strings.Repeat("z", 40), "Content-Type", typeText).status)
 	_, err = io.WriteString(conn, "x")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.api.bodies.Load() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.api.bodies.Load() == 0 }, readyTimeout, readyTick)
 }
 
 func TestOversizeHeadersAreRefused(t *testing.T) {
@@ -360,7 +360,7 @@ func TestAClientThatTakesNothingIsCut(t *testing.T) {
 			require.Eventually(t, func() bool {
 				requests := testCount(s.api.config.Metrics.requests.WithLabelValues("durable", "GET", "200"))
 				return requests == 1
-			}, 20*time.Second, time.Millisecond, "the handler has returned")
+			}, readyTimeout, readyTick, "the handler has returned")
 			assert.Empty(t, s.log.String(), "a slow client is no error")
 		})
 	}

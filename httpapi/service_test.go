@@ -28,6 +28,12 @@ type service struct {
 	log     *logBuffer
 }
 
+// What a test waits for comes at once or not at all: this is how long it looks.
+const (
+	readyTimeout = 20 * time.Second
+	readyTick    = time.Millisecond
+)
+
 // testCursor is the cursor of the time at which every service's clock stands.
 const testCursor = "1000"
 
@@ -141,7 +147,7 @@ func (s *service) later(method, path, body string, headers ...string) <-chan ans
 // awaitWaiting returns when as many readers wait for something new.
 func (s *service) awaitWaiting(readers int) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.streams.Waiting() == readers }, 10*time.Second, time.Millisecond)
+	require.Eventually(s.t, func() bool { return s.streams.Waiting() == readers }, readyTimeout, readyTick)
 }
 
 // logBuffer keeps what a service logs.

@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/stream"
+)
+
+func TestSplitJSON(t *testing.T) {
+	for _, row := range []struct {
+		body     string
+		messages []string
+	}{
+		{`{"a":[1,2],"b":"],}"}`, []string{`{"a":[1,2],"b":"],}"}`}},
+		{`"[1,2]"`, []string{`"[1,2]"`}},
+		{"\t true \r\n", []string{"true"}},
+		{`[]`, nil},
+		{"[ \n]", nil},
+		{`[[]]`, []string{`[]`}},
+		{`[1,2]`, []string{`1`, `2`}},
+		{` [ 1 , {"k" : [2, 3]} , "a,b]\"\\" ] `, []string{`1`, `{"k" : [2, 3]}`, `"a,b]\"\\"`}},
+		{`["\\",1]`, []string{`"\\"`, `1`}},
+		{`["é\ud800"]`, []string{`"é\ud800"`}},
+	} {
+		records, err := splitJSON([]byte(row.body))
+		require.NoError(t, err, row.body)
+		assert.Equal(t, row.messages, bodiesOf(records), row.body)
+	}
+}
+
+func bodiesOf(records []stream.Record) []string {
+	var bodies []string
+	for _, record := range records {
+		bodies = append(bodies, string(record.Body))
+	}
+	return bodies
+}
+
+func TestSplitJSONIsBounded(t *testing.T) {
+	nested := func(depth int) []byte {
+		return []byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))
+	}
+	// The outer array is taken apart: a message may be as deep as the limit.
+	_, err := splitJSON(nested(maxJSONDepth + 1))
+	assert.NoError(t, err)
+	for _, depth := range []int{maxJSONDepth + 2, 1_000_000} {
+		_, err = splitJSON(nested(depth))
+		assert.Equal(t, stream.CodeBadRequest, stream.CodeOf(err))
+	}
+	_, err = splitJSON([]byte(strings.Repeat(`{"a":`, maxJSONDepth+1) + "1" + strings.Repeat("}", maxJSONDepth+1)))
+	assert.ErrorContains(t, err, "deeper")
+
+	array := func(elements int) []byte {
+		return []byte("[" + strings.Repeat("1,", elements-1) + "1]")
+	}
+	records, err := splitJSON(array(maxMessages))
+	require.NoError(t, err)
+	assert.Len(t, records, maxMessages)
+	_, err = splitJSON(array(maxMessages + 1))
+	assert.Equal(t, stream.CodeTooLarge, stream.CodeOf(err))
+}
+
+func TestSplitJSONSaysWhatIsWrong(t *testing.T) {
+	for body, message := range map[string]string{
+		`{"a":}`:   "invalid character '}'",
+		`[1,`:      "unexpected end",
+		"\"\xff\"": "not valid UTF-8",
+	} {
+		_, err := splitJSON([]byte(body))
+		assert.Equal(t, stream.CodeBadRequest, stream.CodeOf(err))
+		assert.ErrorContains(t, err, message)
+	}
+}
+
+// FuzzSplitJSON compares with encoding/json: the same bodies are refused, and
+// the messages, joined again, mean the same.
+func FuzzSplitJSON(f *testing.F) {
+	for _, seed := range []string{`[1,"a",{"b":[null,true]}]`, ` [ ] `, `{}`, `"\\\""`, `[[[1.10]]]`, `[1,]`, "\xff", `-0e1`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		records, err := splitJSON(body)
+		if err != nil {
+			if stream.CodeOf(err) != stream.CodeBadRequest {
+				t.Fatalf("refused with %v", err)
+			}
+			return
+		}
+		var whole any
+		if err := json.Unmarshal(body, &whole); err != nil {
+			t.Fatalf("took what is not JSON: %v", err)
+		}
+		array := bytes.TrimLeft(body, jsonSpace)[0] == '['
+		for _, record := range records {
+			if !json.Valid(record.Body) || len(bytes.Trim(record.Body, jsonSpace)) != len(record.Body) {
+				t.Fatalf("a message %q of %q", record.Body, body)
+			}
+		}
+		joined := []byte(strings.Join(bodiesOf(records), ","))
+		if array {
+			joined = append(append([]byte{'['}, joined...), ']')
+		}
+		var again any
+		if err := json.Unmarshal(joined, &again); err != nil {
+			t.Fatalf("%q became %q: %v", body, joined, err)
+		}
+		assert.Equal(t, whole, again)
+	})
+}
+
+func BenchmarkSplitJSON(b *testing.B) {
+	body := []byte("[" + strings.Repeat(`{"id":12345,"name":"a name","tags":["x","y"]},`, 1000) + "null]")
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := splitJSON(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
