@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// config is what `picomq serve` is told, one field per flag.
+type config struct {
+	data            string
+	listen          string
+	adminListen     string
+	metaURL         string
+	storage         string
+	nodeID          uint32
+	clusterID       string
+	walInterval     time.Duration
+	walUploads      int
+	maxBody         int64
+	cacheBytes      int64
+	longPollTimeout time.Duration
+	sseMaxDuration  time.Duration
+	reads           string
+	corsOrigin      string
+	logFormat       string
+	logLevel        string
+	pprof           bool
+}
+
+// Intervals between seals: short where a put costs a millisecond, longer where
+// each put costs money.
+const (
+	localInterval = time.Millisecond
+	cloudInterval = 50 * time.Millisecond
+)
+
+func (c *config) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.data, "data", "./picomq-data", "folder of everything the server keeps on this machine")
+	f.StringVar(&c.listen, "listen", "127.0.0.1:4437", "address of both protocols; port 0 picks one and prints it")
+	f.StringVar(&c.adminListen, "admin-listen", "127.0.0.1:4438", "address of health, readiness and metrics; empty for none")
+	f.StringVar(&c.metaURL, "meta-url", "", "command log: sqlite://PATH or postgres://… (default sqlite:// under --data)")
+	f.StringVar(&c.storage, "storage", "", "bucket: file:///PATH or mem:// (default file:// under --data)")
+	f.Uint32Var(&c.nodeID, "node-id", 0, "force this node number (default: given by the log, remembered in --data)")
+	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
+	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 1ms for file and mem, 50ms for clouds)")
+	f.IntVar(&c.walUploads, "wal-uploads", 8, "segments uploaded at once, 1 to 256")
+	f.Int64Var(&c.maxBody, "max-body", 8<<20, "largest request body in bytes")
+	f.Int64Var(&c.cacheBytes, "cache-bytes", 0, "memory for recent segments and read blocks (default 256 MiB, or a quarter of GOMEMLIMIT when that is less)")
+	f.DurationVar(&c.longPollTimeout, "long-poll-timeout", 25*time.Second, "how long a long poll waits")
+	f.DurationVar(&c.sseMaxDuration, "sse-max-duration", 55*time.Second, "how long an event stream lasts before the client reconnects")
+	f.StringVar(&c.reads, "reads", "head", "head: reads first learn the log's head; local: reads answer from what this node has applied")
+	f.StringVar(&c.corsOrigin, "cors-origin", "*", "origin that browsers may call from")
+	f.StringVar(&c.logFormat, "log-format", "text", "text or json")
+	f.StringVar(&c.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&c.pprof, "pprof", false, "serve /debug/pprof on the admin address")
+}
+
+// validate checks every flag, each error naming its own, and fills what
+// depends on others.
+func (c *config) validate() error {
+	if c.data == "" {
+		return errors.New("--data is empty: name a folder")
+	}
+	if err := c.fillDefaults(); err != nil {
+		return err
+	}
+	for _, check := range []struct {
+		ok   bool
+		text string
+	}{
+		{c.walInterval >= 0 && c.walInterval <= time.Minute, fmt.Sprintf("--wal-interval %v: between 0 and 1m", c.walInterval)},
+		{c.walUploads >= 1 && c.walUploads <= 256, fmt.Sprintf("--wal-uploads %d: between 1 and 256", c.walUploads)},
+		{c.maxBody >= 1 && c.maxBody <= 1<<30, fmt.Sprintf("--max-body %d: between 1 and 1073741824 bytes", c.maxBody)},
+		{c.cacheBytes >= 1<<20, fmt.Sprintf("--cache-bytes %d: at least 1048576", c.cacheBytes)},
+		{c.longPollTimeout > 0, fmt.Sprintf("--long-poll-timeout %v: more than 0", c.longPollTimeout)},
+		{c.sseMaxDuration > 0, fmt.Sprintf("--sse-max-duration %v: more than 0", c.sseMaxDuration)},
+		{c.reads == "head" || c.reads == "local", fmt.Sprintf("--reads %q: head or local", c.reads)},
+		{c.logFormat == "text" || c.logFormat == "json", fmt.Sprintf("--log-format %q: text or json", c.logFormat)},
+		{!strings.ContainsAny(c.corsOrigin, "\r\n"), "--cors-origin: one line"},
+	} {
+		if !check.ok {
+			return errors.New(check.text)
+		}
+	}
+	for flag, address := range map[string]string{"listen": c.listen, "admin-listen": c.adminListen} {
+		if address == "" && flag == "admin-listen" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("--%s %q: want HOST:PORT", flag, address)
+		}
+	}
+	if new(slog.LevelVar).UnmarshalText([]byte(c.logLevel)) != nil {
+		return fmt.Errorf("--log-level %q: debug, info, warn or error", c.logLevel)
+	}
+	return nil
+}
+
+func (c *config) fillDefaults() error {
+	folder, err := filepath.Abs(c.data)
+	if err != nil {
+		return fmt.Errorf("--data %q: %w", c.data, err)
+	}
+	if c.storage == "" {
+		c.storage = (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(folder, "bucket"))}).String()
+	}
+	if c.metaURL == "" {
+		c.metaURL = "sqlite://" + filepath.ToSlash(filepath.Join(folder, "log.db"))
+	}
+	bucket, err := url.Parse(c.storage)
+	if err != nil || bucket.Scheme == "" {
+		return fmt.Errorf("--storage %q: want a URL such as file:///var/lib/picomq or mem://", c.storage)
+	}
+	if c.walInterval == 0 {
+		c.walInterval = cloudInterval
+		if bucket.Scheme == "file" || bucket.Scheme == "mem" {
+			c.walInterval = localInterval
+		}
+	}
+	if c.cacheBytes == 0 {
+		c.cacheBytes = 256 << 20
+		if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+			c.cacheBytes = min(c.cacheBytes, max(limit/4, 1<<20))
+		}
+	}
+	return nil
+}
+
+// logger writes to standard error.
+func (c *config) logger() *slog.Logger {
+	level := new(slog.LevelVar)
+	_ = level.UnmarshalText([]byte(c.logLevel)) // checked by validate
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
+	if c.logFormat == "json" {
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	}
+	logger := slog.New(handler)
+	if c.clusterID != "" {
+		logger = logger.With("cluster", c.clusterID)
+	}
+	return logger
+}

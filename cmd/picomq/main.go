@@ -1,0 +1,26 @@
+// Command picomq is the server and its command line in one binary. This
+// package is wiring: it alone sees storage and protocols at once.
+//
+//	main.go     the command tree
+//	serve.go    the life of a server process: start, serve, drain
+//	node.go     one node put together from its packages, and taken apart
+//	config.go   flags and their checks
+//	storage.go  bucket URLs and the cluster's identity
+//	nodeid.go   the node number kept in the data folder
+//	metrics.go  what the packages count, for Prometheus
+package main
+
+import (
+	"os"
+
+	"github.com/picomq/picomq/internal/cli"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	root := cli.Root(version)
+	root.AddCommand(serveCommand())
+	os.Exit(cli.Execute(root))
+}

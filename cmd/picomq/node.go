@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"gocloud.dev/blob"
+
+	"github.com/picomq/picomq/blobwal"
+	"github.com/picomq/picomq/blockcache"
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/engine"
+	"github.com/picomq/picomq/replica"
+	"github.com/picomq/picomq/sqllog"
+	"github.com/picomq/picomq/upkeep"
+)
+
+// node is everything of one process behind the protocols. Its parts are listed
+// in the order in which they start; stop takes them apart in reverse.
+type node struct {
+	logger  *slog.Logger
+	bucket  *blob.Bucket
+	log     *sqllog.Log
+	replica *replica.Replica
+	cache   *blockcache.Cache
+	hub     *engine.Hub
+	engine  *engine.Engine
+	seals   *sealMetrics
+
+	id          commands.NodeID
+	epoch       commands.Epoch
+	incarnation commands.Incarnation // the random name of this start
+
+	background sync.WaitGroup
+	cancel     context.CancelFunc
+}
+
+// startNode opens the bucket and the log, checks that they belong together,
+// replays, registers, and starts the engine. A failure leaves nothing running.
+func startNode(ctx context.Context, c *config) (_ *node, err error) {
+	n := &node{logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {}}
+	defer func() {
+		if err != nil {
+			n.stop(context.WithoutCancel(ctx))
+		}
+	}()
+	wanted, err := rememberedNode(c.data, c.nodeID)
+	if err != nil {
+		return nil, err
+	}
+	if n.log, err = sqllog.Open(ctx, c.metaURL, sqllog.Options{Logger: n.logger}); err != nil {
+		return nil, fmt.Errorf("--meta-url: %w", err)
+	}
+	if n.bucket, err = openBucket(ctx, c.storage); err != nil {
+		return nil, err
+	}
+	if n.replica, err = replica.Open(ctx, replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish}); err != nil {
+		return nil, err
+	}
+	identity, err := n.register(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	if err := rememberNode(c.data, n.id); err != nil {
+		return nil, err
+	}
+	if err := n.startEngine(c, identity); err != nil {
+		return nil, err
+	}
+	n.startUpkeep()
+	return n, nil
+}
+
+// register finds the cluster's identity, announces this process in the log and
+// claims its epoch in the bucket.
+func (n *node) register(ctx context.Context, wanted commands.NodeID) (blobwal.Identity, error) {
+	cluster, err := n.cluster(ctx)
+	if err != nil {
+		return blobwal.Identity{}, err
+	}
+	_, _ = rand.Read(n.incarnation[:]) // never fails
+	n.id, n.epoch, err = n.replica.Register(ctx, commands.RegisterNode{
+		Cluster: cluster, Node: wanted, Incarnation: n.incarnation, Level: commands.Level, Release: version,
+	})
+	if err != nil {
+		return blobwal.Identity{}, err
+	}
+	identity := blobwal.Identity{Cluster: cluster, Node: uint32(n.id), Epoch: uint64(n.epoch), Incarnation: n.incarnation}
+	if err := blobwal.WriteMarker(ctx, n.bucket, identity); err != nil {
+		return blobwal.Identity{}, err
+	}
+	return identity, n.activate(ctx)
+}
+
+// cluster is the identity that log and bucket share. Where both are new it is
+// made, in the bucket first: a crash between the two leaves a bucket with an
+// identity and nothing else, which a log without one may adopt.
+func (n *node) cluster(ctx context.Context) (commands.ClusterID, error) {
+	if inLog, ok := n.replica.View().Cluster(); ok {
+		want := [16]byte(inLog)
+		_, err := blobwal.EnsureIdentity(ctx, n.bucket, &want)
+		return inLog, err
+	}
+	cluster, err := blobwal.EnsureIdentity(ctx, n.bucket, nil)
+	if err != nil {
+		return cluster, err
+	}
+	used, err := blobwal.HasSegments(ctx, n.bucket, cluster, 0)
+	if err != nil {
+		return cluster, err
+	}
+	if used {
+		return cluster, fmt.Errorf("the log is empty, but the bucket holds segments of cluster %x: "+
+			"point --meta-url at that cluster's log, or --storage at an empty bucket", cluster)
+	}
+	return cluster, nil
+}
+
+// activate switches on the feature level that this binary brings, when every
+// registered node understands it.
+func (n *node) activate(ctx context.Context) error {
+	view := n.replica.View()
+	if view.Level() >= commands.Level {
+		return nil
+	}
+	for _, other := range view.Nodes() {
+		if other.Level < commands.Level {
+			return nil
+		}
+	}
+	_, err := n.replica.Propose(ctx, &commands.Activate{Level: commands.Level, Release: version})
+	return err
+}
+
+func (n *node) startEngine(c *config, identity blobwal.Identity) error {
+	var err error
+	n.cache, err = blockcache.New(blockcache.Config{
+		Bucket: n.bucket, TailBytes: int(c.cacheBytes / 2), BlockBytes: int(c.cacheBytes / 2), Logger: n.logger,
+	})
+	if err != nil {
+		return err
+	}
+	afterPut, afterCommit, err := failpoints()
+	if err != nil {
+		return err
+	}
+	n.engine, err = engine.New(engine.Config{
+		Replica: n.replica, Hub: n.hub, Cache: n.cache, Logger: n.logger, LocalReads: c.reads == "local",
+		Writer: blobwal.WriterConfig{
+			Bucket: n.bucket, Identity: identity, Interval: c.walInterval, Slots: c.walUploads, Logger: n.logger,
+			Observe: n.seals.observe,
+		},
+		AfterPut: afterPut, AfterCommit: afterCommit,
+	})
+	return err
+}
+
+// heartbeatEvery is how often a node tells the log that it lives.
+const heartbeatEvery = 5 * time.Second
+
+func (n *node) startUpkeep() {
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	n.background.Go(func() { upkeep.New(n.replica, n.log, n.logger).Run(ctx) })
+	n.background.Go(func() { n.heartbeat(ctx) })
+}
+
+func (n *node) heartbeat(ctx context.Context) {
+	timer := time.NewTicker(heartbeatEvery)
+	defer timer.Stop()
+	for {
+		beat := commands.Heartbeat{Node: n.id, Epoch: n.epoch, Incarnation: n.incarnation, Release: version, Applied: n.replica.Applied()}
+		if err := n.log.Beat(ctx, beat); err != nil && ctx.Err() == nil {
+			n.logger.Warn("the heartbeat did not reach the log", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// healthy is nil when appends and reads can be expected to work.
+func (n *node) healthy() error {
+	if err := n.replica.Err(); err != nil {
+		return err
+	}
+	if err := n.engine.Storage(); err != nil {
+		return fmt.Errorf("the bucket does not take segments: %w", err)
+	}
+	if n.log.Exclusive() {
+		return nil
+	}
+	if stale := n.replica.Stale(); stale > 10*time.Second {
+		return fmt.Errorf("the log has not answered for %v", stale.Round(time.Second))
+	}
+	return nil
+}
+
+// stop takes the node apart. What was taken finishes within ctx.
+func (n *node) stop(ctx context.Context) {
+	n.cancel()
+	n.background.Wait()
+	var errs []error
+	if n.engine != nil {
+		errs = append(errs, n.engine.Close(ctx))
+	}
+	if n.replica != nil {
+		n.replica.Close()
+	}
+	if n.cache != nil {
+		n.cache.Close()
+	}
+	if n.bucket != nil {
+		errs = append(errs, n.bucket.Close())
+	}
+	if n.log != nil {
+		errs = append(errs, n.log.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		n.logger.Warn("not everything ended cleanly", "error", err)
+	}
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/picomq/picomq/httpapi"
+	"github.com/picomq/picomq/internal/cli"
+)
+
+const (
+	// drainTimeout bounds how long a stopping server waits for requests.
+	drainTimeout = 30 * time.Second
+	// Bounds on what a connection may do before a handler sees it.
+	maxHeaderBytes    = 64 << 10
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+)
+
+func serveCommand() *cobra.Command {
+	var c config
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a server",
+		Long: `Run a server. Both protocols share one address: Durable Streams below /v1/stream/,
+Pico everywhere else. Without flags everything is kept under ./picomq-data: the
+command log in SQLite, the records in a folder.
+
+The server prints the addresses it listens on to standard output and logs to
+standard error. SIGTERM and SIGINT drain it: readiness fails, appends under way
+finish, live readers are ended cleanly.`,
+		Example: `  picomq serve
+  picomq serve --data /var/lib/picomq --listen :4437
+  PICOMQ_LISTEN=:4437 picomq serve --log-format json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.validate(); err != nil {
+				return cli.UsageError(err)
+			}
+			return serve(cmd.Context(), &c, cmd.OutOrStdout())
+		},
+	}
+	c.flags(cmd.Flags())
+	cli.BindEnv(cmd)
+	return cmd
+}
+
+// serve runs a server until a signal, a listener's failure, or the node's own
+// end. It returns nil after a clean drain.
+func serve(ctx context.Context, c *config, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	public, err := listen("listen", c.listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = public.Close() }()
+	admin, err := listen("admin-listen", c.adminListen)
+	if err != nil {
+		return err
+	}
+	n, err := startNode(ctx, c)
+	if err != nil {
+		return err
+	}
+	s := &server{node: n, errors: make(chan error, 2)}
+	if err := s.start(c, public, admin); err != nil {
+		n.stop(ctx)
+		return err
+	}
+	announce(out, public, admin)
+	s.ready.Store(true)
+	n.logger.Info("ready", "listen", public.Addr().String(), "node", n.id, "epoch", n.epoch, "version", version)
+	select {
+	case <-ctx.Done():
+		n.logger.Info("stopping: draining requests")
+		stop() // a second signal ends the process at once
+	case err = <-s.errors:
+	case <-n.replica.Failed():
+		err = n.replica.Err()
+	}
+	s.drain()
+	if err == nil {
+		n.logger.Info("stopped")
+	}
+	return err
+}
+
+// listen opens an address; an empty one gives no listener.
+func listen(flag, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--%s %s: %w", flag, address, err)
+	}
+	return l, nil
+}
+
+// announce prints the addresses, which matters where a port was picked.
+func announce(out io.Writer, public, admin net.Listener) {
+	_, _ = fmt.Fprintf(out, "listening on http://%s\n", public.Addr())
+	if admin != nil {
+		_, _ = fmt.Fprintf(out, "admin on http://%s\n", admin.Addr())
+	}
+}
+
+// server is a node behind its two listeners.
+type server struct {
+	node   *node
+	api    *httpapi.API
+	public *http.Server
+	admin  *http.Server // nil without an admin address
+	ready  atomic.Bool
+	errors chan error // a listener ended by itself
+}
+
+func (s *server) start(c *config, public, admin net.Listener) error {
+	metrics := httpapi.NewMetrics()
+	api, err := httpapi.New(httpapi.Config{
+		Streams: s.node.engine, Logger: s.node.logger, Metrics: metrics, MaxBody: c.maxBody,
+		LongPollTimeout: c.longPollTimeout, SSEMaxDuration: c.sseMaxDuration, CORSOrigin: c.corsOrigin,
+	})
+	if err != nil {
+		return err
+	}
+	s.api = api
+	s.public = newServer(api.Handler())
+	s.public.Protocols.SetUnencryptedHTTP2(true)
+	go s.run(s.public, public)
+	if admin == nil {
+		return nil
+	}
+	handler, err := httpapi.AdminHandler(httpapi.AdminConfig{
+		Ready: s.readiness, Gatherer: s.node.registry(c, metrics), Pprof: c.pprof, Version: version,
+	})
+	if err != nil {
+		return err
+	}
+	s.admin = newServer(handler)
+	go s.run(s.admin, admin)
+	return nil
+}
+
+func newServer(handler http.Handler) *http.Server {
+	s := &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes, Protocols: new(http.Protocols),
+	}
+	s.Protocols.SetHTTP1(true)
+	return s
+}
+
+func (s *server) run(h *http.Server, l net.Listener) {
+	if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		s.errors <- fmt.Errorf("listener %s: %w", l.Addr(), err)
+	}
+}
+
+// readiness is nil when this node should be sent requests.
+func (s *server) readiness(context.Context) error {
+	if !s.ready.Load() {
+		return errors.New("starting or stopping")
+	}
+	return s.node.healthy()
+}
+
+// drain ends the server: readiness first, then live readers, then the requests
+// under way, then the node.
+func (s *server) drain() {
+	s.ready.Store(false)
+	s.api.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if err := s.public.Shutdown(ctx); err != nil {
+		s.node.logger.Warn("some requests did not end in time", "error", err)
+		_ = s.public.Close()
+	}
+	s.node.stop(ctx)
+	if s.admin != nil {
+		_ = s.admin.Close()
+	}
+}

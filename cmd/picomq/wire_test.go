@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/spf13/cobra"
+
+	"github.com/picomq/picomq/internal/picosuite"
+)
+
+// serveHere runs `picomq serve` with flags in this process, on a port of its
+// choice, until the test ends, and returns its URL.
+func serveHere(t *testing.T, flags ...string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	cmd := serveCommand()
+	cmd.SetArgs(append([]string{
+		"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--admin-listen", "", "--log-level", "error",
+		"--long-poll-timeout", "1s", "--sse-max-duration", "5s",
+	}, flags...))
+	cmd.SetOut(write)
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, cmd, write) }()
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server did not start: %v", <-ended)
+	}
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	return strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
+}
+
+func run(ctx context.Context, cmd *cobra.Command, out *io.PipeWriter) error {
+	err := cmd.ExecuteContext(ctx)
+	_ = out.CloseWithError(err)
+	return err
+}
+
+func TestPicoWireSuite(t *testing.T) {
+	t.Run("HTTP1", func(t *testing.T) { picosuite.Run(t, serveHere(t)) })
+	t.Run("HTTP2", func(t *testing.T) {
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		t.Cleanup(transport.CloseIdleConnections)
+		picosuite.Run(t, serveHere(t), picosuite.Transport(transport))
+	})
+}
