@@ -95,11 +95,13 @@ func (s *State) appendNew(a *commands.Append, e Extent, out *AppendResult) {
 // write does what was judged acceptable. An extent without records stands for
 // none.
 func (s *State) write(id stream.ID, p place, a *commands.Append, e Extent, closes bool, out *AppendResult) {
-	s.beginRow(id, p)
 	r := p.row()
 	first := r.tail
+	e.First = first
+	room := roomFor(*p.extents(), e)
+	s.beginRow(id, p)
 	if e.Count > 0 {
-		e.First = first
+		*p.extents() = room
 		s.addExtent(id, p, e)
 		r.tail += stream.Offset(e.Count)
 	}

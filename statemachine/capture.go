@@ -54,7 +54,7 @@ func (c *capture[T]) take(generation uint64) []kept[T] {
 
 // rowCopy is everything of one stream, independent of the state but for the
 // array of extents: all but the last of them are never written while a snapshot
-// runs (see dropBelow), and the last is copied.
+// runs, since trim then works on another array, and the last is copied.
 type rowCopy struct {
 	id          stream.ID
 	row         row // contentType means nothing here

@@ -1,8 +1,6 @@
 package statemachine
 
 import (
-	"math"
-
 	"pgregory.net/rapid"
 
 	"github.com/picomq/picomq/commands"
@@ -245,16 +243,3 @@ var history = rapid.Custom(func(t *rapid.T) []*commands.Entry {
 	}
 	return entries
 })
-
-// longHistory is a history of some thousand streams, the same for every run.
-func longHistory(entries int) []*commands.Entry {
-	s := New()
-	return rapid.Custom(func(t *rapid.T) []*commands.Entry {
-		out := make([]*commands.Entry, entries)
-		for i := range out {
-			out[i] = drawEntry(t, s)
-			s.Apply(out[i])
-		}
-		return out
-	}).Example(math.MaxInt8)
-}

@@ -2,6 +2,7 @@ package statemachine
 
 import (
 	"math"
+	"slices"
 
 	"github.com/picomq/picomq/stream"
 )
@@ -27,6 +28,15 @@ func (e Extent) continues(next Extent) bool {
 		uint64(e.Bytes)+uint64(next.Bytes) <= math.MaxUint32
 }
 
+// roomFor is the extents with room for one more, where e needs it. It is called
+// before the row is locked, so that no reader waits for a copy of many.
+func roomFor(extents []Extent, e Extent) []Extent {
+	if n := len(extents); e.Count == 0 || (n > 0 && extents[n-1].continues(e)) {
+		return extents
+	}
+	return grow(extents)
+}
+
 // addExtent adds records at the tail. The row is locked.
 func (s *State) addExtent(id stream.ID, p place, e Extent) {
 	extents := p.extents()
@@ -39,7 +49,7 @@ func (s *State) addExtent(id stream.ID, p place, e Extent) {
 		s.refer(e.Segment, 0, int64(e.Bytes))
 		return
 	}
-	*extents = append(grow(*extents), e)
+	*extents = append(*extents, e)
 	s.items += hashExtent(id, e)
 	s.counts.Extents++
 	s.refer(e.Segment, 1, int64(e.Bytes))
@@ -54,26 +64,23 @@ func grow[T any](s []T) []T {
 	return append(make([]T, 0, len(s)+len(s)/8+1), s...)
 }
 
-// dropBelow drops the records below an offset that is at most the tail: whole
-// extents go, the one that holds the offset is cut. The row is locked.
-func (s *State) dropBelow(id stream.ID, p place, to stream.Offset) {
-	extents := p.extents()
-	rest := *extents
-	for len(rest) > 0 && rest[0].End() <= to {
-		s.dropExtent(id, rest[0])
-		rest = rest[1:]
+// dropBelow drops the extents that end at or below an offset, and returns those
+// that stay. The row is not locked yet: what readers see is not written.
+func (s *State) dropBelow(id stream.ID, extents []Extent, to stream.Offset) []Extent {
+	n := 0
+	for ; n < len(extents) && extents[n].End() <= to; n++ {
+		s.dropExtent(id, extents[n])
 	}
-	if s.running != nil {
-		// The snapshot may be reading the old array.
-		rest = append([]Extent(nil), rest...)
+	rest := extents[n:]
+	switch {
+	case len(rest) == 0:
+		return nil
+	case s.running != nil || n > len(rest):
+		// A snapshot may be reading the array, or most of it would lie idle.
+		return slices.Clone(rest)
+	default:
+		return rest
 	}
-	if len(rest) > 0 && rest[0].First < to {
-		s.cutExtent(id, &rest[0], uint32(to-rest[0].First))
-	}
-	if len(rest) == 0 {
-		rest = nil
-	}
-	*extents = rest
 }
 
 // dropExtent takes an extent out of the digest and of its segment's references.
@@ -83,8 +90,9 @@ func (s *State) dropExtent(id stream.ID, e Extent) {
 	s.refer(e.Segment, -1, -int64(e.Bytes))
 }
 
-// cutExtent drops the first n records of an extent, 0 < n < Count. Where the
-// bytes of a single record end is not known here, so they go in proportion.
+// cutExtent drops the first n records of an extent, 0 < n < Count. How many
+// bytes each takes is not known here, so they go in proportion. The row is
+// locked.
 func (s *State) cutExtent(id stream.ID, e *Extent, n uint32) {
 	bytes := uint32(uint64(e.Bytes) * uint64(n) / uint64(e.Count))
 	s.items -= hashExtent(id, *e)

@@ -35,7 +35,7 @@ func withChecksums(data []byte) []byte {
 func FuzzApply(f *testing.F) {
 	for seed := range 8 {
 		for _, e := range history.Example(seed) {
-			f.Add(e.Payload.Encode(), int64(e.DatabaseTime))
+			f.Add(e.Encode(), int64(e.DatabaseTime))
 		}
 	}
 	snapshot := smallSnapshot(f)

@@ -39,28 +39,29 @@ func (s *State) expire(m *commands.Expire, out *Result) {
 // number is never given out again.
 func (s *State) remove(id stream.ID, p place) {
 	n := id.Dense() / pageRows
+	contentType, extents, d := p.row().contentType, *p.extents(), p.side()
 	s.names.remove(p.page.names[p.at])
+	s.items -= s.hashStream(id, p)
 	lock := s.streams.lock(n)
 	lock.Lock()
 	s.keepRow(id, p)
-	s.items -= s.hashStream(id, p)
-	for _, e := range *p.extents() {
+	s.vacate(p)
+	lock.Unlock()
+	// No reader comes upon these any more.
+	for _, e := range extents {
 		s.refer(e.Segment, -1, -int64(e.Bytes))
 	}
-	s.counts.Extents -= uint64(len(*p.extents()))
-	s.types.release(p.row().contentType)
-	s.removeSide(p.side())
-	s.vacate(p)
-	empty := p.page.live == 0
-	lock.Unlock()
-	if empty {
+	s.counts.Extents -= uint64(len(extents))
+	s.types.release(contentType)
+	s.releaseProducers(d)
+	if p.page.live == 0 {
 		s.dropPage(n)
 	}
 	s.note(id)
 }
 
-// removeSide gives back what the side refers to.
-func (s *State) removeSide(d *side) {
+// releaseProducers gives back what a stream's side refers to.
+func (s *State) releaseProducers(d *side) {
 	if d == nil {
 		return
 	}

@@ -224,8 +224,8 @@ func (x *restorer) installSide(c *codec, p place, r *rowCopy) {
 }
 
 // sound tells whether the row is one that commands can have made.
-func (r *rowCopy) sound(active int64) bool {
-	w := &r.row
+func (x *rowCopy) sound(active int64) bool {
+	w := &x.row
 	switch w.expiry {
 	case stream.ExpiresIdle:
 		if w.limit < 0 || uint64(w.limit) > stream.MaxTTL || w.touched > active {
@@ -236,17 +236,17 @@ func (r *rowCopy) sound(active int64) bool {
 			return false
 		}
 	}
-	for i := range r.producers {
-		p := &r.producers[i].producer
+	for i := range x.producers {
+		p := &x.producers[i].producer
 		var back stream.Offset
 		for _, distance := range p.back {
 			back += stream.Offset(distance)
 		}
-		if r.producers[i].name == "" || p.known == 0 || uint64(p.known) > p.seq+1 || p.first > w.tail || back > p.first {
+		if x.producers[i].name == "" || p.known == 0 || uint64(p.known) > p.seq+1 || p.first > w.tail || back > p.first {
 			return false
 		}
 	}
-	return r.name != "" && w.live() && w.start <= w.tail && (r.closer == 0 || w.closed())
+	return x.name != "" && w.live() && w.start <= w.tail && (x.closer == 0 || w.closed())
 }
 
 // finish checks what only the whole can show.

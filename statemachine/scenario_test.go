@@ -58,7 +58,6 @@ type scenario struct {
 	t         *testing.T
 	s         *State
 	at, clock int64
-	created   map[string]bool
 }
 
 // run is the script with the output that it gives now.
@@ -79,7 +78,7 @@ func (x *scenario) block(input string) string {
 	var lines []line
 	for text := range strings.SplitSeq(input, "\n") {
 		if strings.TrimSpace(text) != "" && !strings.HasPrefix(text, "#") {
-			lines = append(lines, x.parse(text))
+			lines = append(lines, parse(text))
 		}
 	}
 	if lines[0].verb == "dump" {
@@ -103,7 +102,7 @@ type line struct {
 	keys  map[string]string
 }
 
-func (x *scenario) parse(text string) line {
+func parse(text string) line {
 	l := line{keys: map[string]string{}}
 	for i, word := range strings.Fields(text) {
 		key, value, isKey := strings.Cut(word, "=")

@@ -155,20 +155,20 @@ func (p *Snapshot) takeStreams(n uint64, rows []rowCopy) ([]rowCopy, bool) {
 	if p.ended.Load() {
 		return rows, false
 	}
-	had := page.capture.has
-	if page.capture.generation != p.generation {
-		clear(had[:])
-	}
-	for _, k := range page.capture.take(p.generation) {
-		rows = append(rows, k.row)
+	var before [pageRows]*rowCopy
+	kept := page.capture.take(p.generation)
+	for i := range kept {
+		before[kept[i].at] = &kept[i].row
 	}
 	for at := range pageRows {
 		id := stream.MakeID(0, n*pageRows+uint64(at))
-		if had[at/64]&(1<<(at%64)) == 0 && page.rows[at].live() && id.Dense() <= p.lastDense {
+		switch {
+		case before[at] != nil:
+			rows = append(rows, *before[at])
+		case page.rows[at].live() && id.Dense() <= p.lastDense:
 			rows = append(rows, p.s.copyRow(id, place{page, at}))
 		}
 	}
-	slices.SortFunc(rows, func(a, b rowCopy) int { return int(a.id) - int(b.id) })
 	return rows, true
 }
 

@@ -53,7 +53,7 @@ func number[T ~uint8 | ~uint32 | ~uint64](c *codec, v *T, limit uint64) {
 	*v = T(n)
 }
 
-// time is a number that is never negative.
+// positive is a signed number that is never negative.
 func positive[T ~int64](c *codec, v *T) {
 	n := uint64(*v)
 	number(c, &n, math.MaxInt64)

@@ -12,12 +12,15 @@ func (s *State) trim(m *commands.Trim, out *AppendResult) {
 		out.Verdict = NotFound
 		return
 	}
-	s.beginRow(m.ID, p)
 	r := p.row()
-	if to := min(m.To, r.tail); to > r.start {
-		s.dropBelow(m.ID, p, to)
-		r.start = to
+	to := max(r.start, min(m.To, r.tail))
+	rest := s.dropBelow(m.ID, *p.extents(), to)
+	s.beginRow(m.ID, p)
+	*p.extents() = rest
+	if len(rest) > 0 && rest[0].First < to {
+		s.cutExtent(m.ID, &rest[0], uint32(to-rest[0].First))
 	}
+	r.start = to
 	s.touch(r)
 	s.endRow(m.ID, p)
 	out.Verdict = Accepted

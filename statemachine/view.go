@@ -29,7 +29,7 @@ type Stream struct {
 // ExpiredAt tells whether the stream is past its deadline at an active time in
 // milliseconds and a log time. Such a stream counts as absent, though it is
 // listed until a command removes it.
-func (s *Stream) ExpiredAt(active int64, now stream.Time) bool {
+func (s Stream) ExpiredAt(active int64, now stream.Time) bool {
 	limit := int64(s.Config.Expiry.At)
 	if s.Config.Expiry.Kind == stream.ExpiresIdle {
 		limit = int64(s.Config.Expiry.TTL)
@@ -38,7 +38,7 @@ func (s *Stream) ExpiredAt(active int64, now stream.Time) bool {
 }
 
 // Info is the stream as the service shows it.
-func (s *Stream) Info() stream.Info {
+func (s Stream) Info() stream.Info {
 	return stream.Info{
 		ID: s.ID, Name: s.Name, Config: s.Config, Created: s.Created, Start: s.Start, Tail: s.Tail, Closed: s.Closed,
 	}
