@@ -66,10 +66,11 @@ func checkContentType(contentType string) error {
 	return nil
 }
 
-// parseInstant reads an RFC 3339 time, with Z or a numeric offset.
+// parseInstant reads an RFC 3339 time, with Z or a numeric offset. It must have
+// a form in UTC, too: an offset can lead out of the years 0 to 9999.
 func parseInstant(header, text string) (stream.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	if year := at.UTC().Year(); err != nil || year < 0 || year > 9999 {
 		return 0, stream.Errorf(stream.CodeBadRequest, "%s is not an RFC 3339 time such as 2030-01-31T12:00:00Z", header)
 	}
 	return stream.Time(at.UnixMilli()), nil

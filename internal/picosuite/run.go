@@ -18,9 +18,10 @@ const requestTimeout = 90 * time.Second
 // Option changes how the suite runs.
 type Option func(*suite)
 
-// Advance says how time passes for the server. Without it, it is slept.
+// Advance says how time passes for the server. Without it, it is slept. Cases
+// that move time this way run alone, because it passes for all of them.
 func Advance(pass func(time.Duration)) Option {
-	return func(s *suite) { s.advance = pass }
+	return func(s *suite) { s.advance, s.shared = pass, true }
 }
 
 // Transport says how requests are sent. Without it, it is HTTP/1.1 for http://
@@ -35,6 +36,7 @@ type suite struct {
 	root    string // first segment of every name of this run
 	client  *http.Client
 	advance func(time.Duration)
+	shared  bool // advance moves a clock that all cases share
 }
 
 // Run runs every case against the server at baseURL, which has no trailing
@@ -57,7 +59,7 @@ func Run(t *testing.T, baseURL string, options ...Option) {
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	for _, c := range loadScripts(t) {
-		s.run(t, c.name, !c.slow, func(p *player) { p.play(c) })
+		s.run(t, c.name, !c.pauses || !s.shared, func(p *player) { p.play(c) })
 	}
 	for _, c := range liveCases {
 		s.run(t, c.name, true, c.play)

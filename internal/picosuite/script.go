@@ -18,7 +18,7 @@ var scripts embed.FS
 type script struct {
 	name      string
 	exchanges []*exchange
-	slow      bool // time must pass, so it runs alone
+	pauses    bool // time must pass in between
 }
 
 // exchange is a request and what is expected of its response, or a pause.
@@ -124,7 +124,7 @@ func (p *scriptParser) begin(e *exchange) {
 func (p *scriptParser) pause(text string) error {
 	d, err := time.ParseDuration(text)
 	p.begin(&exchange{pause: d})
-	p.scripts[len(p.scripts)-1].slow = true
+	p.scripts[len(p.scripts)-1].pauses = true
 	return err
 }
 
