@@ -170,6 +170,7 @@ type limits struct {
 func (l *limits) cut(run stream.Run) stream.Run {
 	n := run.Len()
 	fits := sort.Search(n, func(i int) bool { return int(run.Ends[i]-run.Base) > l.bytes })
+	fits = fitHeaders(run, fits, l.bytes)
 	if fits == 0 && !l.any {
 		fits = 1 // one record is returned whatever its size
 	}
@@ -180,8 +181,42 @@ func (l *limits) cut(run stream.Run) stream.Run {
 	}
 	out := run.Slice(0, fits)
 	l.any = true
-	l.bytes -= len(out.Bodies)
+	l.bytes -= len(out.Bodies) + headerBytes(out, fits)
 	l.records -= fits
 	l.spent = l.spent || l.bytes <= 0
 	return out
+}
+
+// fitHeaders is how many of the first n records fit into a number of bytes with
+// their headers: otherwise large headers of small records would make a read of
+// any size.
+func fitHeaders(run stream.Run, n, limit int) int {
+	if run.Headers == nil {
+		return n
+	}
+	held := 0
+	for i := range n {
+		held += sizeOf(run.Headers[i])
+		if held+int(run.Ends[i]-run.Base) > limit {
+			return i
+		}
+	}
+	return n
+}
+
+// headerBytes is the size of the headers of the first n records.
+func headerBytes(run stream.Run, n int) int {
+	held := 0
+	for i := range min(n, len(run.Headers)) {
+		held += sizeOf(run.Headers[i])
+	}
+	return held
+}
+
+func sizeOf(headers []stream.Header) int {
+	held := 0
+	for _, h := range headers {
+		held += len(h.Name) + len(h.Value)
+	}
+	return held
 }

@@ -43,8 +43,12 @@ type follower struct {
 	format eventFormat
 }
 
-// eventBytes is the most record bytes in one event, unless one record is larger.
-const eventBytes = 256 << 10
+// Bounds of one event: record bytes, unless one record is larger, and records,
+// because they may have no bytes.
+const (
+	eventBytes   = 256 << 10
+	eventRecords = 16 << 10
+)
 
 // serveEvents answers with an event stream: what is there, then what comes,
 // until the stream ends, the client leaves, [Config.SSEMaxDuration] is over or
@@ -139,7 +143,7 @@ func (a *API) encodeEvent(ctx context.Context, f follower, at stream.Offset) (*e
 }
 
 func (a *API) readPinned(ctx context.Context, f follower, at stream.Offset) (*stream.Chunk, error) {
-	return a.config.Streams.Read(ctx, f.name, stream.ReadRequest{ID: f.info.ID, From: stream.At(at), MaxBytes: eventBytes})
+	return a.config.Streams.Read(ctx, f.name, stream.ReadRequest{ID: f.info.ID, From: stream.At(at), MaxBytes: eventBytes, MaxRecords: eventRecords})
 }
 
 // joinChunks is the chunk of two that follow one another. Neither is changed.

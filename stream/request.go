@@ -69,8 +69,9 @@ type ReadRequest struct {
 	// answer is [CodeNotFound].
 	ID   ID
 	From Position
-	// MaxBytes bounds the bodies returned, in bytes; at least one record is
-	// returned whatever its size. MaxRecords of 0 means no bound of its own.
+	// MaxBytes bounds the bodies and headers returned, in bytes; at least one
+	// record is returned whatever its size. MaxRecords of 0 means no bound of its
+	// own.
 	MaxBytes   int
 	MaxRecords int
 }

@@ -50,6 +50,9 @@ func (r *row) chunk(first stream.Offset, maxBytes, maxRecords int) *stream.Chunk
 	size := 0
 	for _, record := range r.records[first-r.first:] {
 		size += len(record.Body)
+		for _, h := range record.Headers {
+			size += len(h.Name) + len(h.Value)
+		}
 		count := int(c.Next - first)
 		if count > 0 && (size > maxBytes || maxRecords > 0 && count == maxRecords) {
 			break
