@@ -217,6 +217,38 @@ func BenchmarkSnapshotStall(b *testing.B) {
 	}
 }
 
+// BenchmarkRead reads streams and their extents while entries are applied, and
+// reports the slow ones. Budget: a millisecond.
+func BenchmarkRead(b *testing.B) {
+	s, l := populate(b, benchStreams)
+	rng := rand.New(rand.NewPCG(1, 2))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.Apply(l.commit(randomAppends(rng, benchStreams, nil)))
+			}
+		}
+	}()
+	v := s.View()
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		start := time.Now()
+		id := stream.ID(1 + i%100) // those appended to most
+		st, _ := v.Stream(id)
+		v.Extents(id, st.Tail-min(st.Tail, 10), 10)
+		took = append(took, time.Since(start))
+	}
+	close(stop)
+	<-stopped
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*999/1000].Nanoseconds())/1000, "p99.9-µs")
+}
+
 // BenchmarkRestore reads a snapshot of a million streams. Budget: 3 s.
 func BenchmarkRestore(b *testing.B) {
 	s, _ := populate(b, benchStreams)

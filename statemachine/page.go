@@ -25,7 +25,7 @@ type stripe struct {
 	_ [40]byte
 }
 
-// directory finds pages. The apply goroutine adds and drops pages and writes
+// directory finds pages; chunks in which there never was one are nil. The apply goroutine adds and drops pages and writes
 // rows under their stripe's lock; it reads rows without one. Readers find pages
 // without a lock and read rows under the stripe's read lock.
 type directory[P any] struct {
@@ -36,7 +36,7 @@ type directory[P any] struct {
 // at is page n, or nil.
 func (d *directory[P]) at(n uint64) *P {
 	chunks := d.chunks.Load()
-	if chunks == nil || n/chunkPages >= uint64(len(*chunks)) {
+	if chunks == nil || n/chunkPages >= uint64(len(*chunks)) || (*chunks)[n/chunkPages] == nil {
 		return nil
 	}
 	return (*chunks)[n/chunkPages][n%chunkPages].Load()
@@ -48,13 +48,15 @@ func (d *directory[P]) put(n uint64, p *P) {
 	if old := d.chunks.Load(); old != nil {
 		chunks = *old
 	}
-	if n/chunkPages >= uint64(len(chunks)) {
-		for n/chunkPages >= uint64(len(chunks)) {
-			chunks = append(chunks, new(chunk[P]))
-		}
-		d.chunks.Store(&chunks)
+	at := n / chunkPages
+	if at >= uint64(len(chunks)) || chunks[at] == nil {
+		grown := make([]*chunk[P], max(at+1, uint64(len(chunks))))
+		copy(grown, chunks)
+		grown[at] = new(chunk[P])
+		d.chunks.Store(&grown)
+		chunks = grown
 	}
-	chunks[n/chunkPages][n%chunkPages].Store(p)
+	chunks[at][n%chunkPages].Store(p)
 }
 
 func (d *directory[P]) lock(n uint64) *sync.RWMutex { return &d.locks[n%stripes].RWMutex }

@@ -94,6 +94,22 @@ func TestProducerKnows(t *testing.T) {
 	})
 }
 
+// TestDirectory keeps pages far apart without making room for those between.
+func TestDirectory(t *testing.T) {
+	var d directory[int]
+	far := uint64(maxDense / pageRows)
+	one, two := new(int), new(int)
+	d.put(far, one)
+	d.put(0, two)
+	assert.Same(t, one, d.at(far))
+	assert.Same(t, two, d.at(0))
+	assert.Nil(t, d.at(1))
+	assert.Nil(t, d.at(far/2))
+	assert.Nil(t, d.at(far+chunkPages))
+	d.put(far, nil)
+	assert.Nil(t, d.at(far))
+}
+
 // TestManyProducers passes the number from which a map finds them.
 func TestManyProducers(t *testing.T) {
 	s, l := populate(t, 1)
