@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -48,32 +49,68 @@ func TestDurableEventsOfAClosedStream(t *testing.T) {
 		events           string
 	}{
 		{"empty", typeText, "offset=-1", nil, controlEvent(0, isClosed)},
-		{"one append is one pair", typeText, "offset=-1", []string{"hello"},
-			"event: data\ndata:hello\n\n" + controlEvent(1, isClosed)},
-		{"several appends in one event", typeText, "offset=-1", []string{"a", "b"},
-			"event: data\ndata:ab\n\n" + controlEvent(2, isClosed)},
-		{"from inside", typeText, "offset=" + token(1), []string{"a", "b"},
-			"event: data\ndata:b\n\n" + controlEvent(2, isClosed)},
+		{
+			"one append is one pair", typeText, "offset=-1",
+			[]string{"hello"},
+			"event: data\ndata:hello\n\n" + controlEvent(1, isClosed),
+		},
+		{
+			"several appends in one event", typeText, "offset=-1",
+			[]string{"a", "b"},
+			"event: data\ndata:ab\n\n" + controlEvent(2, isClosed),
+		},
+		{
+			"from inside", typeText, "offset=" + token(1),
+			[]string{"a", "b"},
+			"event: data\ndata:b\n\n" + controlEvent(2, isClosed),
+		},
 		{"from the tail", typeText, "offset=" + token(2), []string{"a", "b"}, controlEvent(2, isClosed)},
 		{"from now", typeText, "offset=now", []string{"a", "b"}, controlEvent(2, isClosed)},
-		{"a leading space has one more", typeText, "offset=-1", []string{" world"},
-			"event: data\ndata:  world\n\n" + controlEvent(1, isClosed)},
-		{"lines", typeText, "offset=-1", []string{"a\nb\r\nc\rd\n e"},
-			"event: data\ndata:a\ndata:b\ndata:c\ndata:d\ndata:  e\n\n" + controlEvent(1, isClosed)},
-		{"no event can be forged", typeText, "offset=-1", []string{"x\n\nevent: control\ndata: y"},
-			"event: data\ndata:x\ndata:\ndata:event: control\ndata:data: y\n\n" + controlEvent(1, isClosed)},
-		{"other line separators stay", typeText, "offset=-1", []string{"a\u2028b\u2029c\u0085d"},
-			"event: data\ndata:a\u2028b\u2029c\u0085d\n\n" + controlEvent(1, isClosed)},
-		{"a character in two appends", typeText, "offset=-1", []string{"caf\xc3", "\xa9!"},
-			"event: data\ndata:café!\n\n" + controlEvent(2, isClosed)},
-		{"bytes that are never valid", typeText, "offset=-1", []string{"a\xffb\xc3"},
-			"event: data\ndata:a\uFFFDb\uFFFD\n\n" + controlEvent(1, isClosed)},
-		{"JSON", typeJSON, "offset=-1", []string{`[1,2]`, `{"a": "b"}`},
-			"event: data\ndata:[1,2,{\"a\": \"b\"}]\n\n" + controlEvent(3, isClosed)},
-		{"JSON on several lines", typeJSON, "offset=-1", []string{"{\n \"a\": 1\r\n}"},
-			"event: data\ndata:[{\ndata:  \"a\": 1\ndata:}]\n\n" + controlEvent(1, isClosed)},
-		{"bytes", "application/octet-stream", "offset=-1", []string{"\x00\xff", "\n\r~"},
-			"event: data\ndata:AP8KDX4=\n\n" + controlEvent(2, isClosed)},
+		{
+			"a leading space has one more", typeText, "offset=-1",
+			[]string{" world"},
+			"event: data\ndata:  world\n\n" + controlEvent(1, isClosed),
+		},
+		{
+			"lines", typeText, "offset=-1",
+			[]string{"a\nb\r\nc\rd\n e"},
+			"event: data\ndata:a\ndata:b\ndata:c\ndata:d\ndata:  e\n\n" + controlEvent(1, isClosed),
+		},
+		{
+			"no event can be forged", typeText, "offset=-1",
+			[]string{"x\n\nevent: control\ndata: y"},
+			"event: data\ndata:x\ndata:\ndata:event: control\ndata:data: y\n\n" + controlEvent(1, isClosed),
+		},
+		{
+			"other line separators stay", typeText, "offset=-1",
+			[]string{"a\u2028b\u2029c\u0085d"},
+			"event: data\ndata:a\u2028b\u2029c\u0085d\n\n" + controlEvent(1, isClosed),
+		},
+		{
+			"a character in two appends", typeText, "offset=-1",
+			[]string{"caf\xc3", "\xa9!"},
+			"event: data\ndata:café!\n\n" + controlEvent(2, isClosed),
+		},
+		{
+			"bytes that are never valid", typeText, "offset=-1",
+			[]string{"a\xffb\xc3"},
+			"event: data\ndata:a\uFFFDb\uFFFD\n\n" + controlEvent(1, isClosed),
+		},
+		{
+			"JSON", typeJSON, "offset=-1",
+			[]string{`[1,2]`, `{"a": "b"}`},
+			"event: data\ndata:[1,2,{\"a\": \"b\"}]\n\n" + controlEvent(3, isClosed),
+		},
+		{
+			"JSON on several lines", typeJSON, "offset=-1",
+			[]string{"{\n \"a\": 1\r\n}"},
+			"event: data\ndata:[{\ndata:  \"a\": 1\ndata:}]\n\n" + controlEvent(1, isClosed),
+		},
+		{
+			"bytes", "application/octet-stream", "offset=-1",
+			[]string{"\x00\xff", "\n\r~"},
+			"event: data\ndata:AP8KDX4=\n\n" + controlEvent(2, isClosed),
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := wholeEvents(t, row.typ, row.query, row.appends...)
@@ -85,8 +122,12 @@ func TestDurableEventsOfAClosedStream(t *testing.T) {
 
 func TestDurableEventHeaders(t *testing.T) {
 	for _, row := range []struct{ typ, encoding string }{
-		{"text/plain", ""}, {"text/html; charset=utf-8", ""}, {"application/json", ""},
-		{"application/octet-stream", "base64"}, {"application/x+json", "base64"}, {"image/png", "base64"},
+		{"text/plain", ""},
+		{"text/html; charset=utf-8", ""},
+		{"application/json", ""},
+		{"application/octet-stream", "base64"},
+		{"application/x+json", "base64"},
+		{"image/png", "base64"},
 	} {
 		got := wholeEvents(t, row.typ, "offset=-1")
 		assert.Equal(t, "text/event-stream", got.header.Get("Content-Type"))
@@ -128,7 +169,7 @@ func dataOf(t *testing.T, text string) []string {
 	var data []string
 	for paired := true; ; {
 		e, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			require.True(t, paired, "a data event without its control event")
 			return data
 		}
@@ -143,13 +184,12 @@ func dataOf(t *testing.T, text string) []string {
 type eventReader struct {
 	t    *testing.T
 	body io.Reader
-	got  string
 }
 
 func (s *service) events(query string) *eventReader {
 	s.t.Helper()
-	response := s.open(context.Background(), http.MethodGet, "/v1/stream/a?live=sse&"+query, "")
-	require.Equal(s.t, 200, response.StatusCode)
+	response := s.open(context.Background(), "/v1/stream/a?live=sse&"+query)
+	require.Equal(s.t, 200, response.status)
 	return &eventReader{t: s.t, body: response.Body}
 }
 

@@ -80,7 +80,7 @@ func TestLongPollIsWoken(t *testing.T) {
 		for _, offset := range []string{"now", token(3)} {
 			t.Run(row.name+" at "+offset, func(t *testing.T) {
 				s := abc(t, typeText, false)
-				answers := s.later(http.MethodGet, "/v1/stream/a?live=long-poll&offset="+offset, "")
+				answers := s.later("/v1/stream/a?live=long-poll&offset=" + offset)
 				s.awaitWaiting(1)
 				row.wake(s)
 				got := <-answers
@@ -97,7 +97,7 @@ func TestLongPollIsWoken(t *testing.T) {
 func TestLongPollOfAStreamThatGoes(t *testing.T) {
 	t.Run("deleted", func(t *testing.T) {
 		s := abc(t, typeText, false)
-		answers := s.later(http.MethodGet, "/v1/stream/a?live=long-poll&offset=now", "")
+		answers := s.later("/v1/stream/a?live=long-poll&offset=now")
 		s.awaitWaiting(1)
 		s.must(http.MethodDelete, "/v1/stream/a", "")
 		got := <-answers

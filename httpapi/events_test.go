@@ -42,7 +42,7 @@ func TestSubscribersAreBounded(t *testing.T) {
 	s := newService(t, func(c *Config) { c.MaxSubscribers = 1 })
 	s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeText)
 	ctx, cancel := context.WithCancel(context.Background())
-	s.open(ctx, http.MethodGet, "/v1/stream/a?live=sse&offset=-1", "")
+	s.open(ctx, "/v1/stream/a?live=sse&offset=-1")
 	for _, mode := range []string{"sse", "long-poll"} {
 		got := s.do(http.MethodGet, "/v1/stream/a?offset=-1&live="+mode, "")
 		assert.Equal(t, 503, got.status)
@@ -61,7 +61,7 @@ func TestDrainEndsLiveReaders(t *testing.T) {
 	s := abc(t, typeText, false)
 	events := s.events("offset=now")
 	events.expect(controlEvent(3, isUpToDate))
-	poll := s.later(http.MethodGet, "/v1/stream/a?live=long-poll&offset=now", "")
+	poll := s.later("/v1/stream/a?live=long-poll&offset=now")
 	s.awaitWaiting(2)
 	s.api.Drain()
 	events.expectEnd()

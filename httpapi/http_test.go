@@ -329,8 +329,8 @@ func TestCleartextHTTP2(t *testing.T) {
 	s.server, s.client = server, &http.Client{Transport: transport}
 
 	s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeText)
-	response := s.open(context.Background(), http.MethodGet, "/v1/stream/a?live=sse&offset=-1", "")
-	assert.Equal(t, 2, response.ProtoMajor)
+	response := s.open(context.Background(), "/v1/stream/a?live=sse&offset=-1")
+	assert.Equal(t, 2, response.protoMajor)
 	events := &eventReader{t: t, body: response.Body}
 	events.expect(controlEvent(0, isUpToDate))
 	large := strings.Repeat("x", 1<<20)

@@ -124,7 +124,7 @@ func TestPicoBodiesAboveTheConfiguredLimit(t *testing.T) {
 func TestPicoEventStreamsCarryACommentInSilence(t *testing.T) {
 	s := newService(t, func(c *Config) { c.Keepalive = 5 * time.Millisecond })
 	s.must(http.MethodPut, "/a", "")
-	response := s.open(t.Context(), http.MethodGet, "/a?live=sse", "")
+	response := s.open(t.Context(), "/a?live=sse")
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	for comments := 0; comments < 2; {
@@ -142,7 +142,7 @@ func TestPicoEventStreamsCarryACommentInSilence(t *testing.T) {
 func TestPicoReadersAboveTheLimitAreRefused(t *testing.T) {
 	s := newService(t, func(c *Config) { c.MaxSubscribers = 1 })
 	s.must(http.MethodPut, "/a", "")
-	response := s.open(t.Context(), http.MethodGet, "/a?live=sse", "")
+	response := s.open(t.Context(), "/a?live=sse")
 	defer response.Body.Close()
 	s.awaitWaiting(1)
 	for _, live := range []string{"sse", "long-poll"} {
@@ -156,8 +156,8 @@ func TestPicoReadersAboveTheLimitAreRefused(t *testing.T) {
 func TestPicoLiveReadersEndWhenTheServerDrains(t *testing.T) {
 	s := newService(t)
 	s.must(http.MethodPut, "/a", "")
-	poll := s.later(http.MethodGet, "/a?live=long-poll", "")
-	events := s.later(http.MethodGet, "/a?live=sse", "")
+	poll := s.later("/a?live=long-poll")
+	events := s.later("/a?live=sse")
 	s.awaitWaiting(2)
 	s.api.Drain()
 	assert.Equal(t, 204, (<-poll).status)

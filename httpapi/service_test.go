@@ -110,16 +110,23 @@ func (s *service) request(ctx context.Context, method, path, body string, header
 	return request, nil
 }
 
-// open sends a request and leaves the body of the answer to be read; the test's
-// end closes it.
-func (s *service) open(ctx context.Context, method, path, body string, headers ...string) *http.Response {
+// opened is a response whose body is still to be read.
+type opened struct {
+	status     int
+	protoMajor int
+	Body       io.ReadCloser
+}
+
+// open sends a GET and leaves the body of the answer to be read; the test's end
+// closes it.
+func (s *service) open(ctx context.Context, path string) opened {
 	s.t.Helper()
-	request, err := s.request(ctx, method, path, body, headers...)
+	request, err := s.request(ctx, http.MethodGet, path, "")
 	require.NoError(s.t, err)
 	response, err := s.client.Do(request)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = response.Body.Close() })
-	return response
+	return opened{response.StatusCode, response.ProtoMajor, response.Body}
 }
 
 // must is do for what a test only sets up: any refusal fails it.
@@ -130,12 +137,12 @@ func (s *service) must(method, path, body string, headers ...string) answer {
 	return got
 }
 
-// later sends a request from another goroutine. The channel gives its answer,
-// or one without a status when there is none.
-func (s *service) later(method, path, body string, headers ...string) <-chan answer {
+// later sends a GET from another goroutine. The channel gives its answer, or one
+// without a status when there is none.
+func (s *service) later(path string) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
-		got, err := s.try(method, path, body, headers...)
+		got, err := s.try(http.MethodGet, path, "")
 		if err != nil {
 			got = answer{body: err.Error()}
 		}
