@@ -118,6 +118,7 @@ check-fmt: bin/tools/golangci-lint
 .PHONY: vet
 vet: ## Compile everything, tests included, and vet it
 	go vet ./...
+	go vet -tags failpoint ./cmd/...
 
 .PHONY: tools
 tools: bin/tools/golangci-lint bin/tools/gofumpt bin/tools/govulncheck bin/tools/benchstat ## Build the developer tools (minutes, once)

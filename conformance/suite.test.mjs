@@ -13,7 +13,7 @@ const server = await Server.start({ flags: ["--long-poll-timeout", `${longPollTi
 
 afterAll(() => server.stop())
 
-afterAll((_context, file) => {
+afterAll(({}, file) => {
   const modes = [...tests(file)].map((test) => test.mode)
   const ran = modes.filter((mode) => mode === "run").length
   console.log(`official suite: ran ${ran} of ${modes.length} tests, left out ${modes.length - ran} by name`)
