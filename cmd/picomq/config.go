@@ -22,6 +22,7 @@ type config struct {
 	listen          string
 	adminListen     string
 	metaURL         string
+	metaFlag        string // that says where the log is: "--meta-url", or "--data"
 	storage         string
 	nodeID          uint32
 	clusterID       string
@@ -115,7 +116,9 @@ func (c *config) fillDefaults() error {
 	if c.storage == "" {
 		c.storage = (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(folder, "bucket"))}).String()
 	}
+	c.metaFlag = "--meta-url"
 	if c.metaURL == "" {
+		c.metaFlag = "--data"
 		c.metaURL = "sqlite://" + filepath.ToSlash(filepath.Join(folder, "log.db"))
 	}
 	bucket, err := url.Parse(c.storage)

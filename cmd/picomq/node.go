@@ -54,7 +54,7 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 		return nil, err
 	}
 	if n.log, err = sqllog.Open(ctx, c.metaURL, sqllog.Options{Logger: n.logger}); err != nil {
-		return nil, fmt.Errorf("--meta-url: %w", err)
+		return nil, fmt.Errorf("%s: %w", c.metaFlag, err)
 	}
 	if n.bucket, err = openBucket(ctx, c.storage); err != nil {
 		return nil, err
@@ -103,12 +103,14 @@ func (n *node) register(ctx context.Context, wanted commands.NodeID) (blobwal.Id
 func (n *node) cluster(ctx context.Context) (commands.ClusterID, error) {
 	if inLog, ok := n.replica.View().Cluster(); ok {
 		want := [16]byte(inLog)
-		_, err := blobwal.EnsureIdentity(ctx, n.bucket, &want)
-		return inLog, err
+		if _, err := blobwal.EnsureIdentity(ctx, n.bucket, &want); err != nil {
+			return inLog, fmt.Errorf("--storage: %w", err)
+		}
+		return inLog, nil
 	}
 	cluster, err := blobwal.EnsureIdentity(ctx, n.bucket, nil)
 	if err != nil {
-		return cluster, err
+		return cluster, fmt.Errorf("--storage: %w", err)
 	}
 	used, err := blobwal.HasSegments(ctx, n.bucket, cluster, 0)
 	if err != nil {
