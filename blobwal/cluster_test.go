@@ -44,6 +44,21 @@ func TestTheIdentityIsMadeOnce(t *testing.T) {
 	}
 }
 
+func TestTheIdentityOfWhoeverWasFirst(t *testing.T) {
+	theirs := [16]byte{1, 2, 3}
+	inner := memblob.OpenBucket(nil)
+	bucket, _ := faultbucket.Wrap(inner, func(op faultbucket.Op) (d faultbucket.Decision) {
+		if op.Kind == faultbucket.Put { // between our look and our put
+			overwrite(t, inner, IdentityKey, identityBody(theirs))
+		}
+		return d
+	})
+	defer func() { require.NoError(t, bucket.Close()) }()
+	got, err := EnsureIdentity(t.Context(), bucket, nil)
+	require.NoError(t, err)
+	assert.Equal(t, theirs, got)
+}
+
 func TestALostAnswerToTheFirstIdentity(t *testing.T) {
 	bucket, faults := memBucket(t, func(op faultbucket.Op) (d faultbucket.Decision) {
 		if op.Kind == faultbucket.Put {

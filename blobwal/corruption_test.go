@@ -138,6 +138,84 @@ func TestChecksumsAloneAreNotTrusted(t *testing.T) {
 	}
 }
 
+// TestLengthsMustAddUp changes one field at a time and makes every checksum
+// match again.
+func TestLengthsMustAddUp(t *testing.T) {
+	good := readGolden(t, "mixed", nil)
+	index, err := ParseObject(good)
+	require.NoError(t, err)
+	last := index.Blocks[len(index.Blocks)-1]
+	entries := int(last.Position) + int(last.Length) + headerBytes
+	foot := len(good) - footerBytes
+	for name, at := range map[string]int{
+		"a block's length": entries + 11, "a block's records": entries + 15, "all records": foot + 19,
+		"the index's position": foot + 7, "the index's length": foot + 11,
+		"the version": 9, "the header's flags": 11, "the footer's version": foot + 21, "the footer's flags": foot + 23,
+	} {
+		for _, delta := range []byte{1, 0xff} {
+			object := bytes.Clone(good)
+			object[at] += delta
+			if at < headerBytes {
+				object[entries-headerBytes+at] += delta
+			}
+			resum(object, len(object))
+			_, err := ParseObject(object)
+			requireObjectError(t, err, "%s changed by %d", name, int8(delta))
+		}
+	}
+}
+
+// TestBlocksMustAgreeWithTheirIndex does the same within blocks.
+func TestBlocksMustAgreeWithTheirIndex(t *testing.T) {
+	object := readGolden(t, "mixed", nil)
+	index, err := ParseObject(object)
+	require.NoError(t, err)
+	comma := bytes.Index(object, []byte(`{"a":1},[1,2]`)) + 7
+	var block BlockInfo
+	for _, info := range index.Blocks {
+		if int(info.Position) < comma && comma < int(info.Position)+int(info.Length) {
+			block = info
+		}
+	}
+	for name, at := range map[string]int{
+		"another stream": 7, "more records": 11, "unknown flags": 12, "reserved": 13, "a name": 15,
+		"an end": blockBytes + 3, "the last end": blockBytes + 11, "a separator": comma - int(block.Position),
+	} {
+		data := bytes.Clone(object[block.Position : block.Position+uint64(block.Length)])
+		data[at] += 64
+		info := block
+		info.CRC = checksum(data)
+		_, err := DecodeBlock(info, data)
+		var fault *ObjectError
+		require.ErrorAs(t, err, &fault, name)
+		assert.Equal(t, FaultFormat, fault.Fault)
+	}
+}
+
+// TestParsingCatchesAllButTheBlocks looks at no block at all.
+func TestParsingCatchesAllButTheBlocks(t *testing.T) {
+	object := readGolden(t, "mixed", nil)
+	index, err := ParseObject(object)
+	require.NoError(t, err)
+	last := index.Blocks[len(index.Blocks)-1]
+	for i := range object {
+		object[i] ^= 0x10
+		_, err := ParseObject(object)
+		if i < headerBytes || i >= int(last.Position)+int(last.Length) {
+			requireObjectError(t, err, "byte %d", i)
+		} else {
+			require.NoError(t, err, "byte %d", i)
+		}
+		object[i] ^= 0x10
+	}
+	for i := range headerBytes {
+		header := bytes.Clone(object[:headerBytes])
+		header[i] ^= 0x10
+		_, _, err := parseHeader(header)
+		requireObjectError(t, err, "byte %d of the header", i)
+	}
+}
+
 // resum makes the checksums of header, index and footer match again, where the
 // footer still points to an index.
 func resum(object []byte, size int) {

@@ -84,6 +84,8 @@ func TestBlocksAreCutBetweenRecords(t *testing.T) {
 		{"one block", []*Append{to(1, "a", "b"), to(1, "c")}, []uint32{3}},
 		{"streams apart", []*Append{to(1, "a"), to(2, "b"), to(3, "c")}, []uint32{1, 1, 1}},
 		{"exactly full", []*Append{to(1, fill64(MaxBlockBytes-blockBytes-endBytes))}, []uint32{1}},
+		{"exactly full with two", []*Append{to(1, "a", fill64(MaxBlockBytes-blockBytes-2*endBytes-1))}, []uint32{2}},
+		{"one byte more", []*Append{to(1, "a", fill64(MaxBlockBytes-blockBytes-2*endBytes))}, []uint32{1, 1}},
 		{"a second does not fit", []*Append{to(1, fill64(MaxBlockBytes-blockBytes-endBytes)), to(1, "")}, []uint32{1, 1}},
 		{"a large record alone", []*Append{to(1, "a", fill64(3*MaxBlockBytes), "b")}, []uint32{1, 1, 1}},
 		{"a batch goes on in the next block", []*Append{to(1, fill64(40_000), fill64(20_000), fill64(20_000), fill64(20_000))}, []uint32{2, 2}},

@@ -1,6 +1,7 @@
 package blobwal
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"testing"
@@ -109,6 +110,49 @@ func TestAFullGroupDoesNotWaitForTheInterval(t *testing.T) {
 	})
 }
 
+func TestSegmentsKeepTheirSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Interval: time.Hour, SegmentBytes: 10_000}, nil)
+		for range 6 { // one at once, then each too large to join the one before
+			require.NoError(t, r.Add(to(1, fill64(6_000))))
+		}
+		require.NoError(t, r.Add(to(1, fill64(20_000)))) // a segment of its own
+		synctest.Wait()
+		assert.Len(t, r.delivered, 7, "a group that cannot take the next append is full")
+		for _, s := range r.delivered {
+			assert.Len(t, s.Appends, 1)
+		}
+		r.closeNow(t)
+		assert.Zero(t, r.sinceStart())
+	})
+}
+
+func TestSealedIsNeverCalledConcurrently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inside, most := 0, 0
+		var mu sync.Mutex
+		count := func(by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			inside += by
+			most = max(most, inside)
+		}
+		bucket, _ := memBucket(t, nil)
+		w, err := NewWriter(WriterConfig{Bucket: bucket, Identity: someone(), MaxAppends: 1, Sealed: func(*Sealed) {
+			count(1)
+			time.Sleep(time.Second)
+			count(-1)
+		}})
+		require.NoError(t, err)
+		for i := range uint64(20) {
+			require.NoError(t, w.Add(to(i+1, "a")))
+		}
+		require.NoError(t, w.Close(t.Context()))
+		assert.Equal(t, 1, most)
+		assert.Equal(t, uint64(20), w.Stats().Segments)
+	})
+}
+
 func TestUploadsAreBoundedAndSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, WriterConfig{Slots: 4}, slow(100*time.Millisecond))
@@ -120,8 +164,11 @@ func TestUploadsAreBoundedAndSpread(t *testing.T) {
 		}
 		assert.Equal(t, 4, most)
 		r.closeNow(t)
-		// Once the mean is known, a seal each 25 ms.
+		// Once the mean is known, a seal each 25 ms, not four at once each 100.
 		assert.InDelta(t, 80, len(r.delivered), 8)
+		for i := 20; i < 70; i++ {
+			assert.InDelta(t, 25, (r.at[i] - r.at[i-1]).Milliseconds(), 3)
+		}
 	})
 }
 
@@ -164,6 +211,7 @@ func TestAnUploadIsGivenUpAtItsDeadlineAndLaterOnesGoOn(t *testing.T) {
 		assert.Zero(t, r.at[0])
 		require.Error(t, lost.Err)
 		assert.Equal(t, stream.CodeUnavailable, stream.CodeOf(lost.Err))
+		assert.Contains(t, lost.Err.Error(), "injected", "the bucket's own words")
 		assert.Equal(t, uint64(1), lost.ID.Sequence)
 		require.NoError(t, later.Err)
 		assert.Equal(t, []time.Duration{5 * time.Second, 5 * time.Second}, r.at[1:])
@@ -173,26 +221,45 @@ func TestAnUploadIsGivenUpAtItsDeadlineAndLaterOnesGoOn(t *testing.T) {
 }
 
 func TestSomebodyElsesObjectIsFatal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, WriterConfig{}, nil)
-		key := Key(someone().Cluster, someone().Segment(1))
-		require.NoError(t, r.bucket.WriteAll(t.Context(), key, []byte("somebody else's"), nil))
-		require.NoError(t, r.Add(to(1, "a")))
-		synctest.Wait()
+	ours := Encode(someone(), 1, []*Append{to(1, "a")}).Object
+	for name, theirs := range map[string][]byte{
+		"other bytes":         []byte("somebody else's"),
+		"empty":               {},
+		"the beginning of it": ours[:len(ours)-1],
+		"more than it":        append(bytes.Clone(ours), 0),
+		"one bit":             append(bytes.Clone(ours[:len(ours)-1]), ours[len(ours)-1]^1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, WriterConfig{Interval: time.Second}, nil)
+				key := Key(someone().Cluster, someone().Segment(1))
+				overwrite(t, r.bucket, key, theirs)
+				require.NoError(t, r.Add(to(1, "a")))
+				require.NoError(t, r.Add(to(1, "waits for the interval")))
+				synctest.Wait()
 
-		require.Len(t, r.delivered, 1)
-		var fault *ObjectError
-		require.ErrorAs(t, r.delivered[0].Err, &fault)
-		assert.Equal(t, FaultForeign, fault.Fault)
-		assert.Equal(t, key, fault.Key)
-		err := r.Add(to(1, "b"))
-		require.ErrorAs(t, err, &fault, "no further append is taken")
-		assert.Equal(t, stream.CodeInternal, stream.CodeOf(err))
-		r.closeNow(t)
-		body, err := r.bucket.ReadAll(t.Context(), key)
-		require.NoError(t, err)
-		assert.Equal(t, "somebody else's", string(body))
-	})
+				require.Len(t, r.delivered, 1)
+				expectForeign(t, r.delivered[0].Err, key)
+				expectForeign(t, r.Add(to(1, "no further append is taken")), key)
+				r.closeNow(t)
+				require.Len(t, r.delivered, 2)
+				expectForeign(t, r.delivered[1].Err, key)
+				assert.Equal(t, 2, r.faults.Count(faultbucket.Put), "theirs and one try; the second was not put")
+				body, err := r.bucket.ReadAll(t.Context(), key)
+				require.NoError(t, err)
+				assert.Equal(t, string(theirs), string(body))
+			})
+		})
+	}
+}
+
+func expectForeign(t *testing.T, err error, key string) {
+	t.Helper()
+	var fault *ObjectError
+	require.ErrorAs(t, err, &fault)
+	assert.Equal(t, FaultForeign, fault.Fault)
+	assert.Equal(t, key, fault.Key)
+	assert.Equal(t, stream.CodeInternal, stream.CodeOf(err))
 }
 
 func TestBackpressure(t *testing.T) {
@@ -245,6 +312,18 @@ func TestCloseDrains(t *testing.T) {
 		require.Len(t, r.delivered, 4)
 		assert.Equal(t, 4*time.Second, r.sinceStart(), "no interval is waited for")
 		r.closeNow(t)
+	})
+}
+
+func TestCloseDoesNotWaitForTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Interval: time.Hour}, nil)
+		require.NoError(t, r.Add(to(1, "at once")))
+		require.NoError(t, r.Add(to(1, "in an hour")))
+		synctest.Wait()
+		r.closeNow(t)
+		assert.Len(t, r.delivered, 2)
+		assert.Zero(t, r.sinceStart())
 	})
 }
 

@@ -99,6 +99,7 @@ func TestRecentSegmentsComeFromTheTail(t *testing.T) {
 	}
 	assert.Zero(t, r.gets())
 	assert.Equal(t, uint64(2008), r.Stats().TailHits)
+	assert.Same(t, r.expectRecord(t, segment, 0, true), r.expectRecord(t, segment, 1, true), "decoded once")
 }
 
 func TestTheOldestLeavesTheTailFirst(t *testing.T) {
