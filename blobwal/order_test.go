@@ -3,6 +3,7 @@ package blobwal
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,6 +125,41 @@ func TestStreamsKeepTheirOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyCallers adds from many goroutines, each to a stream of its own and
+// with its own patience for a full backlog.
+func TestManyCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan := faultbucket.Random{Seed: 5, Latency: time.Millisecond, Jitter: 5 * time.Millisecond, PutAfter: 0.2}.Plan()
+		r := newRig(t, WriterConfig{Interval: time.Millisecond, BacklogBytes: 2_000}, plan)
+		var mu sync.Mutex
+		added := make(map[orderKey][]string)
+		refused := 0
+		var wait sync.WaitGroup
+		for caller := range uint64(16) {
+			wait.Go(func() {
+				for i := range 50 {
+					a := to(caller+1, fmt.Sprint(i))
+					for r.Add(a) != nil {
+						mu.Lock()
+						refused++
+						mu.Unlock()
+						time.Sleep(time.Millisecond)
+					}
+					mu.Lock()
+					added[a.key().orderKey] = append(added[a.key().orderKey], fmt.Sprint(i))
+					mu.Unlock()
+				}
+			})
+		}
+		wait.Wait()
+		r.closeNow(t)
+		require.Positive(t, refused)
+		require.Zero(t, r.Stats().Backlog)
+		require.Equal(t, uint64(16*50), r.Stats().Records)
+		requireOrder(t, added, r.delivered)
+	})
 }
 
 func requireOrder(t *testing.T, added map[orderKey][]string, delivered []*Sealed) {
