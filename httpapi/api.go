@@ -21,6 +21,7 @@ const (
 type API struct {
 	config      Config
 	handler     http.Handler
+	common      http.Header // of every response
 	events      *eventCache
 	subscribers atomic.Int64
 	bodies      atomic.Int64 // bytes of request bodies in memory now
@@ -39,6 +40,7 @@ func New(config Config) (*API, error) {
 	config = config.withDefaults()
 	a := &API{
 		config:   config,
+		common:   commonHeaders(config),
 		events:   newEventCache(config.EventCacheBytes, config.Metrics),
 		requests: newRequestIDs(),
 	}

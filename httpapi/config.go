@@ -23,7 +23,8 @@ type Config struct {
 	// MaxBody is the largest request body in bytes. Default: 8 MiB.
 	MaxBody int64
 	// BodyBudget bounds the bytes of all request bodies in memory at one time;
-	// what does not fit is refused with 503. Default: 256 MiB.
+	// what does not fit is refused with 503. Default: 256 MiB, or four times
+	// MaxBody if that is more.
 	BodyBudget int64
 	// MaxSubscribers bounds the live readers, long polls and event streams
 	// together; one more is refused with 503. Default: 100,000.
@@ -61,7 +62,7 @@ func (c Config) withDefaults() Config {
 		c.Clock = time.Now
 	}
 	setDefault(&c.MaxBody, 8<<20)
-	setDefault(&c.BodyBudget, 256<<20)
+	setDefault(&c.BodyBudget, max(256<<20, 4*c.MaxBody))
 	setDefault(&c.MaxSubscribers, 100_000)
 	setDefault(&c.EventCacheBytes, 32<<20)
 	setDefault(&c.LongPollTimeout, 25*time.Second)

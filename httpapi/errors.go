@@ -57,7 +57,9 @@ func (a *API) errorFields(w http.ResponseWriter, r *http.Request, err error) (re
 		a.logInternal(w, r, err)
 		refused = internalError(w)
 	}
-	a.config.Metrics.refused(refused.Code)
+	if refused.Code != stream.CodeInternal || !clientLeft(r) {
+		a.config.Metrics.refused(refused.Code)
+	}
 	known := refusalOf(refused.Code)
 	w.Header().Set("Cache-Control", "no-store")
 	if known.status == http.StatusServiceUnavailable {
@@ -71,11 +73,14 @@ func internalError(w http.ResponseWriter) *stream.Error {
 		"an internal error; the server's log says more under request id %s", requestID(w))
 }
 
-// logInternal logs an error that is nobody's refusal. A client that went away
-// makes such errors too, and they mean nothing.
+// clientLeft tells whether the client of a request has gone. Errors that come
+// after that mean nothing, and nobody gets the answer.
+func clientLeft(r *http.Request) bool { return r.Context().Err() != nil }
+
+// logInternal logs an error that is nobody's refusal.
 func (a *API) logInternal(w http.ResponseWriter, r *http.Request, err error) {
 	level := slog.LevelError
-	if r.Context().Err() != nil {
+	if clientLeft(r) {
 		level = slog.LevelDebug
 	}
 	a.config.Logger.Log(r.Context(), level, "a request failed", "request_id", requestID(w),

@@ -17,6 +17,7 @@ type event struct {
 	place place
 	tail  stream.Offset // when it was read
 	more  bool          // more existed then
+	stale bool          // read from an old view: others may be told more
 }
 
 // eventKey names an event. The tail and closure are those that the reader knew
@@ -110,14 +111,14 @@ func (f *flight) wait(ctx context.Context) (*event, error) {
 	}
 }
 
-// land ends a flight and keeps what it made, unless it is so large that it
-// would push out too much.
+// land ends a flight and keeps what it made, unless it is soon outdated or so
+// large that it would push out too much.
 func (c *eventCache) land(key eventKey, f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.flights, key)
 	close(f.done)
-	if f.err != nil || cost(f.event) > c.capacity/4 {
+	if f.err != nil || f.event.stale || cost(f.event) > c.capacity/4 {
 		return
 	}
 	c.kept[key] = c.recent.PushFront(keptEvent{key: key, event: f.event})

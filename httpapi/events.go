@@ -52,8 +52,8 @@ const (
 
 // serveEvents answers with an event stream: what is there, then what comes,
 // until the stream ends, the client leaves, [Config.SSEMaxDuration] is over or
-// the API drains. The caller has set the protocol's headers; nothing can be
-// refused any more except a subscriber too many, which is the error.
+// the API drains. The caller has set the protocol's headers. An error is a
+// refusal that can still be answered: nothing has been written.
 func (a *API) serveEvents(w http.ResponseWriter, r *http.Request, f follower) error {
 	release, err := a.subscribe(eventStream)
 	if err != nil {
@@ -61,52 +61,62 @@ func (a *API) serveEvents(w http.ResponseWriter, r *http.Request, f follower) er
 	}
 	defer release()
 	markLive(w)
+	first, err := a.nextEvent(r.Context(), f, f.from, f.info)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := a.liveContext(r, a.config.SSEMaxDuration)
 	defer cancel()
 	h := w.Header()
 	h.Set("Content-Type", wire.TypeEventStream)
 	h.Set("X-Accel-Buffering", "no")
-	out := &eventWriter{w: w, control: http.NewResponseController(w), timeout: a.config.WriteTimeout}
 	w.WriteHeader(http.StatusOK)
-	err = a.follow(ctx, out, f)
+	out := &eventWriter{w: w, timeout: a.config.WriteTimeout}
+	err = a.follow(ctx, out, f, first)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errClientStopped) && stream.CodeOf(err) == stream.CodeInternal {
 		a.logInternal(w, r, err)
 	}
 	return nil
 }
 
-// follow is the loop of an event stream: step over what exists, wait for more.
-// It returns nil at the end of the stream, and otherwise what stopped it: the
-// context, the connection, or a stream that is gone.
-func (a *API) follow(ctx context.Context, out *eventWriter, f follower) error {
-	at, seen := f.from, f.info
-	for first := true; ; first = false {
-		e, err := a.nextEvent(ctx, f, at, seen)
-		if err != nil {
-			return err
+// follow is the loop of an event stream: write what exists, wait for more. The
+// first event is written even if it only says where the reader is. It returns
+// nil at the end of the stream, and otherwise what stopped it: the context, the
+// connection, or a stream that is gone.
+func (a *API) follow(ctx context.Context, out *eventWriter, f follower, e *event) error {
+	seen := f.info
+	if err := out.event(e, f.format); err != nil {
+		return err
+	}
+	for !e.place.closed {
+		if err := ctx.Err(); err != nil {
+			return err // also while there is more to catch up with
 		}
-		if e.place.next > at || first || e.place.closed {
-			if err := out.event(e, f.format); err != nil || e.place.closed {
+		at := e.place.next
+		seen.Tail = max(seen.Tail, e.tail)
+		var err error
+		if !e.more {
+			if seen, err = a.awaitEvent(ctx, out, f.info.ID, seen.Tail); err != nil {
 				return err
 			}
 		}
-		at = e.place.next
-		if e.tail > seen.Tail {
-			seen.Tail = e.tail
+		if e, err = a.nextEvent(ctx, f, at, seen); err != nil {
+			return err
 		}
-		if e.more {
-			continue
+		if e.place.next == at && !e.place.closed {
+			continue // all of it is held back
 		}
-		if seen, err = a.awaitEvent(ctx, out, f.info.ID, seen.Tail); err != nil {
+		if err := out.event(e, f.format); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // nextEvent is the event of what lies between an offset and the tail last seen.
 func (a *API) nextEvent(ctx context.Context, f follower, at stream.Offset, seen stream.Info) (*event, error) {
 	if at >= seen.Tail {
-		return &event{place: place{next: at, upToDate: true, closed: seen.Closed}, tail: at}, nil
+		return &event{place: place{next: at, upToDate: seen.StaleMillis == 0, closed: seen.Closed}, tail: at}, nil
 	}
 	key := eventKey{id: f.info.ID, from: at, tail: seen.Tail, closed: seen.Closed, format: f.format.key()}
 	return a.events.get(ctx, key, func(ctx context.Context) (*event, error) {
@@ -138,6 +148,7 @@ func (a *API) encodeEvent(ctx context.Context, f follower, at stream.Offset) (*e
 			place: place{next: next, upToDate: whole && chunk.StaleMillis == 0, closed: whole && chunk.Closed},
 			tail:  chunk.Tail,
 			more:  !chunk.UpToDate,
+			stale: chunk.StaleMillis > 0,
 		}, nil
 	}
 }
@@ -171,29 +182,30 @@ func (a *API) awaitEvent(ctx context.Context, out *eventWriter, id stream.ID, af
 	}
 }
 
-// eventWriter writes events to one client, each in one write and under a
-// deadline of its own.
+// eventWriter writes events to one client, each under a deadline of its own.
 type eventWriter struct {
 	w       http.ResponseWriter
-	control *http.ResponseController
 	timeout time.Duration
 }
 
-// eventBuffers hold an event while it is written, so that readers that wait
-// hold none. Buffers that have grown beyond keptBuffer are not kept.
-var eventBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// joinedEvent is the largest data event that is copied, to leave in one write
+// together with its control event. Larger ones fill several packets and frames
+// in any case; they are written from the shared bytes, so that a slow client
+// holds no copy of them.
+const joinedEvent = 16 << 10
 
-const keptBuffer = 2 * eventBytes
+// eventBuffers hold what is joined while it is written, so that readers that
+// wait hold none.
+var eventBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // event writes a data event, if there is one, and its control event.
 func (o *eventWriter) event(e *event, format eventFormat) error {
 	buffer := eventBuffers.Get().(*bytes.Buffer)
-	defer func() {
-		if buffer.Cap() <= keptBuffer {
-			buffer.Reset()
-			eventBuffers.Put(buffer)
-		}
-	}()
+	defer eventBuffers.Put(buffer)
+	buffer.Reset()
+	if len(e.data) > joinedEvent {
+		return o.write(e.data, format.appendControl(buffer.AvailableBuffer(), e.place))
+	}
 	buffer.Write(e.data)
 	buffer.Write(format.appendControl(buffer.AvailableBuffer(), e.place))
 	return o.write(buffer.Bytes())
@@ -206,12 +218,12 @@ func (o *eventWriter) comment() error { return o.write(wire.AppendComment(nil, "
 // affair, and no fault to log.
 var errClientStopped = errors.New("the client takes no more events")
 
-func (o *eventWriter) write(p []byte) error {
-	allowWrite(o.w, o.timeout)
-	if _, err := o.w.Write(p); err != nil {
+// write sends parts and leaves nothing in a buffer.
+func (o *eventWriter) write(parts ...[]byte) error {
+	if err := writePieces(o.w, o.timeout, parts...); err != nil {
 		return fmt.Errorf("%w: %w", errClientStopped, err)
 	}
-	if err := o.control.Flush(); err != nil {
+	if err := http.NewResponseController(o.w).Flush(); err != nil {
 		return fmt.Errorf("%w: %w", errClientStopped, err)
 	}
 	return nil

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -74,9 +76,52 @@ func TestDrainEndsLiveReaders(t *testing.T) {
 		events.expect("event: data\ndata:\"c\"\n\n" + controlEvent(3, isUpToDate))
 		events.expectEnd()
 	})
+	t.Run("but no more than one event", func(t *testing.T) {
+		s.must(http.MethodPut, "/v1/stream/long", strings.Repeat("x", eventBytes), "Content-Type", typeText)
+		s.must(http.MethodPost, "/v1/stream/long", "y", "Content-Type", typeText)
+		got := s.do(http.MethodGet, "/v1/stream/long?live=sse&offset=-1", "")
+		assert.Equal(t, []string{strings.Repeat("x", eventBytes)}, dataOf(t, got.body))
+	})
 	t.Run("everything else goes on", func(t *testing.T) {
 		assert.Equal(t, 204, s.do(http.MethodPost, "/v1/stream/a", "d", "Content-Type", typeText).status)
 	})
+}
+
+// failsLater fails every read after the first.
+type failsLater struct {
+	Streams
+	reads atomic.Int64
+}
+
+func (f *failsLater) Read(ctx context.Context, name stream.Name, r stream.ReadRequest) (*stream.Chunk, error) {
+	if f.reads.Add(1) > 1 {
+		return nil, stream.Errorf(stream.CodeUnavailable, "the bucket does not answer")
+	}
+	return f.Streams.Read(ctx, name, r)
+}
+
+func TestWhatFailsBeforeTheFirstEventHasAStatus(t *testing.T) {
+	s := abc(t, typeText, false)
+	s.api.config.Streams = &failsLater{Streams: s.streams}
+	got := s.do(http.MethodGet, "/v1/stream/a?live=sse&offset=-1", "")
+	assert.Equal(t, 503, got.status)
+	assert.Equal(t, "1", got.header.Get("Retry-After"))
+	assertDurableError(t, got)
+}
+
+func TestAnAttachedReaderKeepsAStreamAlive(t *testing.T) {
+	for _, live := range []string{"sse", "long-poll"} {
+		s := newService(t)
+		s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeText, "Stream-TTL", "10")
+		reader := s.later("/v1/stream/a?offset=now&live=" + live)
+		s.awaitWaiting(1)
+		for range 5 {
+			s.streams.Advance(9 * time.Second)
+		}
+		assert.Equal(t, 200, s.do(http.MethodHead, "/v1/stream/a", "").status)
+		s.must(http.MethodPost, "/v1/stream/a", "", "Stream-Closed", "true")
+		<-reader
+	}
 }
 
 func TestAnEventStreamThatFailsEndsAndIsLogged(t *testing.T) {

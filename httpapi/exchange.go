@@ -52,22 +52,29 @@ func allowWrite(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
-// writePiece is the most of a body that is written under one deadline: a client
-// is cut for standing still, not for being slow.
+// writePiece is the most that is written under one deadline: a client is cut for
+// standing still, not for being slow.
 const writePiece = 256 << 10
 
-// writeBody writes parts of a body one after the other. An error means that
-// the client has gone or stands still; there is nobody to tell.
-func (a *API) writeBody(w http.ResponseWriter, parts ...[]byte) error {
+// writePieces writes parts one after the other and gives the client the timeout
+// for each piece of them. An error means that the client has gone or stands
+// still.
+func writePieces(w http.ResponseWriter, timeout time.Duration, parts ...[]byte) error {
 	for _, part := range parts {
 		for len(part) > 0 {
 			piece := part[:min(len(part), writePiece)]
 			part = part[len(piece):]
-			allowWrite(w, a.config.WriteTimeout)
+			allowWrite(w, timeout)
 			if _, err := w.Write(piece); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// writeBody writes a body made of parts. A client that does not take it is its
+// own affair: there is nobody to tell.
+func (a *API) writeBody(w http.ResponseWriter, parts ...[]byte) error {
+	return writePieces(w, a.config.WriteTimeout, parts...)
 }

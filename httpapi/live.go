@@ -30,6 +30,9 @@ func (a *API) subscribe(kind subscriberKind) (release func(), err error) {
 func (a *API) liveContext(r *http.Request, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(r.Context(), d)
 	detach := context.AfterFunc(a.draining, cancel)
+	if a.draining.Err() != nil {
+		cancel() // now, and not when the function gets to run
+	}
 	return ctx, func() {
 		detach()
 		cancel()

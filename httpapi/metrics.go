@@ -83,7 +83,7 @@ func (m *Metrics) refused(code stream.Code) { m.refusals.WithLabelValues(code.St
 // answered counts a finished request.
 func (m *Metrics) answered(r *http.Request, e *exchange, took time.Duration) {
 	protocol := protocolOf(r)
-	m.requests.WithLabelValues(protocol, methodLabel(r.Method), strconv.Itoa(e.status)).Inc()
+	m.requests.WithLabelValues(protocol, methodLabel(r.Method), statusLabel(r, e.status)).Inc()
 	m.bodyBytes.WithLabelValues("out").Add(float64(e.written))
 	if e.status >= http.StatusBadRequest || e.live {
 		return
@@ -94,6 +94,15 @@ func (m *Metrics) answered(r *http.Request, e *exchange, took time.Duration) {
 	case http.MethodGet, http.MethodHead:
 		m.reads.WithLabelValues(protocol).Observe(took.Seconds())
 	}
+}
+
+// statusLabel is a status, or 499 for a failure that only says that the client
+// left before it was answered.
+func statusLabel(r *http.Request, status int) string {
+	if status >= http.StatusInternalServerError && clientLeft(r) {
+		return "499"
+	}
+	return strconv.Itoa(status)
 }
 
 // methodLabel keeps methods that nobody has heard of out of the label set.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -23,7 +24,9 @@ func (a *API) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		e := &exchange{ResponseWriter: w, timeout: a.config.WriteTimeout}
-		a.setCommonHeaders(e.Header(), r)
+		h := e.Header()
+		maps.Copy(h, a.common)
+		h.Set(headerRequestID, a.requests.of(r))
 		// Connections are used again, and the last response has left a deadline
 		// that the server's "100 Continue" would meet.
 		allowWrite(w, a.config.BodyTimeout)
@@ -66,12 +69,15 @@ var (
 	}, ", ")
 )
 
-func (a *API) setCommonHeaders(h http.Header, r *http.Request) {
-	h.Set(headerRequestID, a.requests.of(r))
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-	h.Set("Access-Control-Allow-Origin", a.config.CORSOrigin)
-	h.Set("Access-Control-Expose-Headers", exposedHeaders)
+// commonHeaders are on every response, errors included. Responses share the
+// values: they hold one element each, so that adding to one copies it.
+func commonHeaders(config Config) http.Header {
+	return http.Header{
+		"X-Content-Type-Options":        {"nosniff"},
+		"Cross-Origin-Resource-Policy":  {"cross-origin"},
+		"Access-Control-Allow-Origin":   {config.CORSOrigin},
+		"Access-Control-Expose-Headers": {exposedHeaders},
+	}
 }
 
 func answerPreflight(w http.ResponseWriter) {

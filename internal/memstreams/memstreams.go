@@ -33,6 +33,7 @@ type row struct {
 	first     stream.Offset // of records[0]: what trimming left
 	records   []timed
 	touched   stream.Time
+	attached  int // readers that wait: with one it is not idle
 	streamSeq string
 	producers map[string]*producer
 	closedBy  stream.Producer // the request that closed it; ID is empty if none
@@ -93,7 +94,7 @@ func (s *Streams) find(name stream.Name) (*row, error) {
 func (r *row) expired(now stream.Time) bool {
 	switch e := r.info.Config.Expiry; e.Kind {
 	case stream.ExpiresIdle:
-		return now >= r.touched+stream.Time(e.TTL*1000)
+		return r.attached == 0 && now >= r.touched+stream.Time(e.TTL*1000)
 	case stream.ExpiresAt:
 		return now >= e.At
 	default:

@@ -88,6 +88,8 @@ func (s *Streams) Waiting() int { return int(s.waiting.Load()) }
 
 // Wait implements httpapi.Streams.
 func (s *Streams) Wait(ctx context.Context, q stream.WaitRequest) (stream.Info, error) {
+	s.attach(q.ID, 1)
+	defer s.attach(q.ID, -1)
 	for {
 		info, changed, err := s.look(q)
 		if err != nil || info.Tail > q.After || info.Closed {
@@ -110,25 +112,37 @@ func (s *Streams) park(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// look is the stream that is waited for, whose idle time it ends, and the
-// channel that tells of the next change.
+// attach counts a reader of a stream in or out, if it still exists.
+func (s *Streams) attach(id stream.ID, change int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.byID(id); r != nil {
+		r.attached += change
+		r.touched = s.now
+	}
+}
+
+// look is the stream that is waited for, and the channel that tells of the next
+// change.
 func (s *Streams) look(q stream.WaitRequest) (stream.Info, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failure != nil {
 		return stream.Info{}, nil, s.failure
 	}
-	for name, r := range s.names {
-		if r.info.ID != q.ID {
-			continue
-		}
-		if r.info.Config.Expiry.Kind == stream.ExpiresIdle {
-			r.touched = s.now // attached: it is not idle
-		}
-		if _, err := s.find(name); err != nil {
-			return stream.Info{}, nil, err
-		}
-		return r.info, s.changed, nil
+	r := s.byID(q.ID)
+	if r == nil || r.expired(s.now) {
+		return stream.Info{}, nil, stream.Errorf(stream.CodeNotFound, "the stream is gone")
 	}
-	return stream.Info{}, nil, stream.Errorf(stream.CodeNotFound, "the stream is gone")
+	return r.info, s.changed, nil
+}
+
+// byID is a stream that may have expired, or nil. The caller holds mu.
+func (s *Streams) byID(id stream.ID) *row {
+	for _, r := range s.names {
+		if r.info.ID == id {
+			return r
+		}
+	}
+	return nil
 }

@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/picomq/picomq/internal/memstreams"
+	"github.com/picomq/picomq/stream"
+)
+
+// What the protocol costs for each request, without a network and with streams
+// that cost next to nothing.
+
+// canned answers everything at once and keeps nothing.
+type canned struct {
+	Streams
+	chunk *stream.Chunk
+}
+
+func (c canned) Append(context.Context, stream.Name, *stream.AppendRequest) (stream.Appended, error) {
+	return stream.Appended{Next: 8}, nil
+}
+
+func (c canned) Read(context.Context, stream.Name, stream.ReadRequest) (*stream.Chunk, error) {
+	return c.chunk, nil
+}
+
+func benchmarkAPI(b *testing.B, size int) *API {
+	b.Helper()
+	run := stream.Run{Bodies: make([]byte, size), Ends: []uint32{uint32(size)}}
+	chunk := &stream.Chunk{Next: 1, Runs: []stream.Run{run}, UpToDate: true}
+	chunk.Config.ContentType, chunk.Tail = typeText, 1
+	api, err := New(Config{Streams: canned{memstreams.New(), chunk}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return api
+}
+
+func BenchmarkDurableAppend(b *testing.B) {
+	api, body := benchmarkAPI(b, 0), strings.Repeat("x", 200)
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/stream/a", strings.NewReader(body))
+		r.Header.Set("Content-Type", typeText)
+		api.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
+func BenchmarkDurableRead(b *testing.B) {
+	api := benchmarkAPI(b, 200)
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/v1/stream/a?offset=-1", http.NoBody)
+		api.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
+// BenchmarkSharedEvent is one reader's part of an event that all share.
+func BenchmarkSharedEvent(b *testing.B) {
+	api := benchmarkAPI(b, 1000)
+	f := follower{name: "a", info: api.config.Streams.(canned).chunk.Info, format: durableFormat(typeText, api.newCursor(""))}
+	out := &eventWriter{w: httptest.NewRecorder(), timeout: api.config.WriteTimeout}
+	b.ReportAllocs()
+	for b.Loop() {
+		e, err := api.nextEvent(b.Context(), f, 0, f.info)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out.w.(*httptest.ResponseRecorder).Body.Reset()
+		if err := out.event(e, f.format); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
