@@ -41,6 +41,7 @@ func (a *appends) next() *write {
 		w.count = 1 + a.random.IntN(mostRecords)
 	}
 	switch a.kind {
+	case plain:
 	case producing:
 		if a.random.IntN(50) == 0 {
 			a.producer.Epoch, a.producer.Seq = a.producer.Epoch+1, 0
@@ -55,6 +56,8 @@ func (a *appends) next() *write {
 		}
 		tail := a.tail
 		w.match = &tail
+	default:
+		panic("no such kind of append")
 	}
 	return a.stream.begin(w)
 }

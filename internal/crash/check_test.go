@@ -24,9 +24,11 @@ func history() (*ledger, copyOf) {
 		l.begin(w)
 	}
 	return l, copyOf{exists: true, closed: true, content: []seen{
-		{recordID{1, 0, 0}, 10}, {recordID{1, 0, 1}, 10},
+		{recordID{1, 0, 0}, 10},
+		{recordID{1, 0, 1}, 10},
 		{recordID{2, 0, 0}, 11},
-		{recordID{1, 1, 0}, 12}, {recordID{1, 1, 1}, 12},
+		{recordID{1, 1, 0}, 12},
+		{recordID{1, 1, 1}, 12},
 		{recordID{4, 0, 0}, 12},
 	}}
 }
