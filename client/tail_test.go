@@ -36,6 +36,7 @@ func eachWay(t *testing.T, test func(t *testing.T, server *memserver.Server, c *
 	for _, way := range ways {
 		live := map[client.Live]string{client.LiveEvents: "events", client.LivePoll: "poll"}[way.live]
 		t.Run(fmt.Sprintf("%v %s %s", way.protocol, live, strings.ReplaceAll(way.types, "/", " ")), func(t *testing.T) {
+			t.Parallel()
 			server, c := start(t, client.Options{Protocol: way.protocol})
 			_, err := c.Create(t.Context(), "a", text(way.types))
 			require.NoError(t, err)
