@@ -57,11 +57,11 @@ setup: conformance/node_modules/.package-lock.json ## Install what the tests nee
 
 .PHONY: unit
 unit: ## Run the Go tests (PKG=./some/package) beside a throw-away PostgreSQL
-	scripts/with-postgres go test $(PKG)
+	@scripts/with-postgres go test $(PKG)
 
 .PHONY: race
 race: ## Run the Go tests with the race detector
-	CGO_ENABLED=1 scripts/with-postgres go test -race $(PKG)
+	@CGO_ENABLED=1 scripts/with-postgres go test -race $(PKG)
 
 .PHONY: conformance
 conformance: setup build ## Run the official suite and the real clients against bin/picomq
