@@ -20,7 +20,8 @@ const bodyReserve = 256 << 10
 // from Content-Length before anything is read), [stream.CodeBadRequest] for one
 // that ends early or is not framed as HTTP says, or takes longer than
 // [Config.BodyTimeout], and [stream.CodeOverloaded] when the bodies of all
-// requests together fill [Config.BodyBudget]. Nothing of a body that is not whole is ever written.
+// requests together fill [Config.BodyBudget]. Nothing of a body that is not
+// whole is ever written.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := a.config.MaxBody
 	if r.ContentLength > limit {
@@ -95,14 +96,20 @@ func (m *meteredBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuseBody is for requests that must have no body.
-func refuseBody(r *http.Request, what string) error {
+// refuseBody is for requests that must have no body: what names them.
+func (a *API) refuseBody(w http.ResponseWriter, r *http.Request, what string) error {
 	if r.ContentLength == 0 || r.Body == nil {
 		return nil
 	}
-	var one [1]byte
-	if n, _ := r.Body.Read(one[:]); n > 0 {
-		return stream.Errorf(stream.CodeBadRequest, "%s takes no body; send it without one", what)
+	if r.ContentLength < 0 {
+		// Chunks may come, and none may: one byte decides.
+		deadlines := http.NewResponseController(w)
+		_ = deadlines.SetReadDeadline(time.Now().Add(a.config.BodyTimeout))
+		var one [1]byte
+		if _, err := io.ReadFull(r.Body, one[:]); errors.Is(err, io.EOF) {
+			_ = deadlines.SetReadDeadline(time.Time{})
+			return nil
+		}
 	}
-	return nil
+	return stream.Errorf(stream.CodeBadRequest, "%s takes no body; send it without one", what)
 }

@@ -44,4 +44,20 @@
 // Pico prints an offset as its decimal number. Durable Streams prints a token
 // that clients must treat as opaque: 16 zero digits, reserved, '_', and the
 // offset in 16 digits, so that tokens sort as the offsets do.
+//
+// # What the Durable Streams protocol leaves open
+//
+//   - An offset past the tail is 400, one below the retained range 410; the
+//     message names the offset that works. "-1" is the first retained record.
+//   - Stream-Seq is one sequence for each stream, whoever writes.
+//   - A request is checked in this order: route and name, header syntax, the
+//     body and its JSON, and only then anything about the stream.
+//   - Catch-up answers that do not reach the tail may be kept by shared caches;
+//     those that do must be checked again with their entity tag; answers to
+//     live readers are kept only for the interval of the cursor they were asked
+//     with.
+//   - Text in an event stream is held back, with its offset, while its last
+//     character is not whole. A reader who has been given everything else is not
+//     told that it is up to date.
+//   - Forks are answered with 501, control interfaces (__ds) with 404.
 package httpapi

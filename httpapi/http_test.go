@@ -392,3 +392,24 @@ func TestContentLengthIsSentWithBodies(t *testing.T) {
 	got := abc(t, typeJSON, false).do(http.MethodGet, "/v1/stream/a", "")
 	assert.Equal(t, strconv.Itoa(len(got.body)), got.header.Get("Content-Length"))
 }
+
+func TestATrimTakesNoBody(t *testing.T) {
+	for _, row := range []struct {
+		name, text string
+		status     int
+	}{
+		{"none", "Content-Length: 0\r\n\r\n", 200},
+		{"no chunk", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200},
+		{"bytes", "Content-Length: 1\r\n\r\nx", 400},
+		{"announced", "Content-Length: 1\r\n\r\n", 400},
+		{"a chunk", "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 400},
+		{"chunks that end early", "Transfer-Encoding: chunked\r\n\r\n", 400},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newService(t)
+			s.must(http.MethodPut, "/a", "x")
+			got := exchangeRaw(t, s, "POST /a HTTP/1.1\r\nHost: x\r\nPico-Trim-Seq: 1\r\n"+row.text)
+			assert.Equal(t, row.status, got.status, got.body)
+		})
+	}
+}
