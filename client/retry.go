@@ -28,7 +28,7 @@ const (
 
 // after tells whether the request may be sent again after this error.
 func (again repeatable) after(err error) bool {
-	switch stream.CodeOf(err) { //nolint:exhaustive // every other refusal would only be repeated
+	switch stream.CodeOf(err) {
 	case stream.CodeOverloaded:
 		return true
 	case stream.CodeUnavailable, stream.CodeOutcomeUnknown:

@@ -131,7 +131,7 @@ type AppendIter struct {
 }
 
 // Appends walks the appends in order.
-func (c *CommitSegment) Appends() AppendIter { return AppendIter{commit: *c} }
+func (m *CommitSegment) Appends() AppendIter { return AppendIter{commit: *m} }
 
 var errColumns = errors.New("the columns of a commit do not fit together")
 
@@ -214,23 +214,23 @@ func (it *AppendIter) uvarint(column *[]byte) uint64 {
 
 // check walks all columns once: after it, Appends cannot fail. The sum of the
 // records stays below 2^32, so that an ordinal fits 32 bits.
-func (c *CommitSegment) check() error {
-	if c.Count > MaxAppends || len(c.Flags) != int(c.Count) || len(c.GivenUp) > MaxGivenUp {
+func (m *CommitSegment) check() error {
+	if m.Count > MaxAppends || len(m.Flags) != int(m.Count) || len(m.GivenUp) > MaxGivenUp {
 		return errColumns
 	}
-	it := c.Appends()
+	it := m.Appends()
 	var a Append
 	var records, bytes uint64
 	for it.Next(&a) {
 		records += uint64(a.Records)
-		if records > 1<<32-1 || a.Bytes > c.Size-bytes {
+		if records > 1<<32-1 || a.Bytes > m.Size-bytes {
 			return errColumns
 		}
 		bytes += a.Bytes
 	}
 	rest := &it.commit
 	left := len(rest.IDs) + len(rest.Records) + len(rest.Bytes) + len(rest.Producers) + len(rest.Matches) + len(rest.StreamSeqs)
-	if it.err != nil || left != 0 || it.creates != len(c.Creates) {
+	if it.err != nil || left != 0 || it.creates != len(m.Creates) {
 		return errColumns
 	}
 	return nil

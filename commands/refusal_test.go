@@ -95,10 +95,16 @@ func TestNewerPayloads(t *testing.T) {
 		unknown commands.UnknownError
 		message string
 	}{
-		{"format", bytesOf(t, "bf 01 02 63 6e6577 ff"), commands.UnknownError{Format: 2},
-			"payload format 2 is newer than this binary, which reads format 1 (feature level 1): run a newer release"},
-		{"kind", row(t, "81", "83 18 c8 01 bf 09 09 ff"), commands.UnknownError{Kind: 200, Version: 1},
-			"command kind 200 version 1 is newer than this binary (feature level 1): run a newer release"},
+		{
+			"format", bytesOf(t, "bf 01 02 63 6e6577 ff"),
+			commands.UnknownError{Format: 2},
+			"payload format 2 is newer than this binary, which reads format 1 (feature level 1): run a newer release",
+		},
+		{
+			"kind", row(t, "81", "83 18 c8 01 bf 09 09 ff"),
+			commands.UnknownError{Kind: 200, Version: 1},
+			"command kind 200 version 1 is newer than this binary (feature level 1): run a newer release",
+		},
 		{"kind beyond 8 bits", row(t, "81", "83 19 01 00 01 bf ff"), commands.UnknownError{Kind: 255, Version: 1}, "newer release"},
 		{"kind after one that is known", row(t, "82", "83 09 01 bf ff 83 0c 01 bf ff"), commands.UnknownError{Kind: 12, Version: 1}, "newer release"},
 		{"version", row(t, "81", "83 09 02 bf ff"), commands.UnknownError{Kind: commands.KindTick, Version: 2}, "newer release"},

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 	"time"
@@ -148,7 +149,7 @@ func (l *load) followOnce(ctx context.Context, reader int, request []byte, attac
 			attached() // the first event tells that the reader is at the tail
 		}
 		scanner.scan(buffer[:n], func(sent time.Duration) { l.delivered.record(reader, now-sent) })
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
