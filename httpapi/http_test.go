@@ -306,4 +306,3 @@ func TestContentLengthIsSentWithBodies(t *testing.T) {
 	got := abc(t, typeJSON, false).do(http.MethodGet, "/v1/stream/a", "")
 	assert.Equal(t, strconv.Itoa(len(got.body)), got.header.Get("Content-Length"))
 }
-
