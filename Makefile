@@ -69,7 +69,7 @@ conformance: setup build ## Run the official suite and the real clients against 
 
 .PHONY: crash
 crash: build ## Kill the server KILLS times under load and check every acknowledged record
-	go test -count=1 ./internal/crash -kills $(KILLS)
+	cd internal/crash && go test -count=1 -kills $(KILLS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME

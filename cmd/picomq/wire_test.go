@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/internal/picosuite"
 )

@@ -32,9 +32,13 @@ type appends struct {
 	request  int
 	producer stream.Producer
 	tail     stream.Offset // as last heard of
+	closed   bool          // somebody closed the stream
 }
 
 func (a *appends) next() *write {
+	if a.closed {
+		return nil
+	}
 	w := &write{writer: a.writer, request: a.request, count: 1}
 	a.request++
 	if a.batch && a.random.IntN(3) == 0 {
@@ -64,6 +68,7 @@ func (a *appends) next() *write {
 
 func (a *appends) learn(w *write, got answer) {
 	a.tail = max(a.tail, got.next)
+	a.closed = a.closed || got.verdict == streamClosed
 	if w.producer != nil && w.fate == acknowledged {
 		a.producer.Seq = w.producer.Seq + 1
 	}

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,12 +14,14 @@ type Report struct {
 	Seed            uint64
 	Kills           map[string]int // by kind
 	Streams         int
+	Closed          int           // of them
 	Acknowledged    int64         // requests
 	Records         int64         // in them
 	Duplicates      int64         // retries answered as such, all at the original offset
 	Recovered       int64         // those among them whose first answer a kill had taken
 	Conditions      int64         // lost conditional requests that a refused retry decided
 	Lost            int64         // requests left open by a kill, sent once
+	TooLate         int64         // requests refused because the stream was closed
 	Unavailable     int64         // answers 429 and 503
 	Followed        int64         // records that followers saw
 	LongestRecovery time.Duration // from the start of a process to its readiness
@@ -39,28 +42,44 @@ func (r *Report) String() string {
 	fmt.Fprintf(&b, "%d appends and creates acknowledged, %d records in %d streams, each there once at its offset\n", r.Acknowledged, r.Records, r.Streams)
 	fmt.Fprintf(&b, "%d retries answered as duplicates at the original offset, %d of them of requests whose answer a kill took\n", r.Duplicates, r.Recovered)
 	fmt.Fprintf(&b, "%d lost conditional requests decided by their retry, %d requests without a producer left open by a kill\n", r.Conditions, r.Lost)
+	fmt.Fprintf(&b, "%d streams closed for good, %d requests came too late for them\n", r.Closed, r.TooLate)
 	fmt.Fprintf(&b, "%d records followed live without gap or repeat, %d answers 429 or 503", r.Followed, r.Unavailable)
 	return b.String()
 }
 
 // tally counts while a run goes on. It is safe for concurrent use.
 type tally struct {
-	acknowledged, records, duplicates, recovered, conditions, unavailable atomic.Int64
-	alarm                                                                 atomic.Pointer[alarm]
+	acknowledged, records, duplicates, recovered, conditions, tooLate, unavailable atomic.Int64
+
+	mu     sync.Mutex // guards alarms
+	alarms []alarm    // that have not rung
 }
 
 // alarm rings at a number of acknowledgements.
 type alarm struct {
 	at   int64
-	once sync.Once
 	rung chan struct{}
 }
 
-// after sets the alarm to ring n acknowledgements from now.
+// after sets an alarm that rings n acknowledgements from now.
 func (t *tally) after(n int) <-chan struct{} {
-	a := &alarm{at: t.acknowledged.Load() + int64(n), rung: make(chan struct{})}
-	t.alarm.Store(a)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := alarm{at: t.acknowledged.Load() + int64(n), rung: make(chan struct{})}
+	t.alarms = append(t.alarms, a)
 	return a.rung
+}
+
+// ring rings the alarms that are due at n acknowledgements.
+func (t *tally) ring(n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.alarms = slices.DeleteFunc(t.alarms, func(a alarm) bool {
+		if n >= a.at {
+			close(a.rung)
+		}
+		return n >= a.at
+	})
 }
 
 // count enters an answer: what was known of the request before and after it.
@@ -71,6 +90,8 @@ func (t *tally) count(before, now *write, a answer) {
 		if before.found && before.fate == sent {
 			t.recovered.Add(1)
 		}
+	case a.verdict == streamClosed:
+		t.tooLate.Add(1)
 	case a.verdict == conditionFail && before.found:
 		t.conditions.Add(1)
 	}
@@ -78,8 +99,5 @@ func (t *tally) count(before, now *write, a answer) {
 		return
 	}
 	t.records.Add(int64(now.count))
-	n := t.acknowledged.Add(1)
-	if alarm := t.alarm.Load(); alarm != nil && n >= alarm.at {
-		alarm.once.Do(func() { close(alarm.rung) })
-	}
+	t.ring(t.acknowledged.Add(1))
 }

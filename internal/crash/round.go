@@ -108,7 +108,8 @@ func (r *round) streams(all bool) []*ledger {
 	return ledgers
 }
 
-// create creates the shared streams that are not there yet.
+// create creates the shared streams that are not there yet, and closes those
+// whose close was lost.
 func (r *round) create(ctx context.Context, c *clients) error {
 	return each(ctx, r.creators, func(ctx context.Context, w *writer, i int) error {
 		return w.resolve(ctx, c.pick(i))
@@ -123,13 +124,13 @@ func (r *round) resolve(ctx context.Context, c *clients) error {
 	})
 }
 
-// close closes the shared streams with a last record.
-func (r *round) close(ctx context.Context, c *clients) error {
-	return each(ctx, r.creators, func(ctx context.Context, w *writer, i int) error {
-		last := &write{writer: w.id, request: 1, count: 1, closes: true, producer: &stream.Producer{ID: "closer"}}
-		w.pending = r.shared[i].begin(last)
-		return w.resolve(ctx, c.pick(i))
-	})
+// close closes a shared stream with a last record, unless it was done before.
+func (r *round) close(ctx context.Context, c *clients, i int) error {
+	l, w := r.shared[i], r.creators[i]
+	if w.pending == nil && !l.closeSent() {
+		w.pending = l.begin(&write{writer: w.id, request: 1, count: 1, closes: true, producer: &stream.Producer{ID: "closer"}})
+	}
+	return w.resolve(ctx, c.pick(i))
 }
 
 // check reads streams back and compares them, and then what followers saw.

@@ -23,8 +23,9 @@ type Config struct {
 }
 
 const (
-	// killsPerRound is how many lives share their streams.
-	killsPerRound = 20
+	// killsPerRound is how many lives share their streams. In the last of them the
+	// shared streams are closed while others append to them.
+	killsPerRound = 10
 	// lifeLimit bounds one life of the server with its check, which takes
 	// seconds: past it something hangs.
 	lifeLimit = 2 * time.Minute
@@ -67,7 +68,7 @@ func (r *run) round(ctx context.Context, kills []kill) error {
 	round := newRound(r.Seed, len(r.rounds), &r.tally)
 	r.rounds = append(r.rounds, round)
 	for i, k := range kills {
-		if err := r.life(ctx, round, k); err != nil {
+		if err := r.life(ctx, round, k, i == len(kills)-1); err != nil {
 			return fmt.Errorf("round %d, life %d, to be killed %v (count %d): %w", len(r.rounds)-1, i, k.kind, k.count, err)
 		}
 		r.report.Kills[k.kind.String()]++
@@ -89,8 +90,10 @@ func settle(ctx context.Context, round *round, c *clients) error {
 	if err := round.resolve(ctx, c); err != nil {
 		return err
 	}
-	if err := round.close(ctx, c); err != nil {
-		return err
+	for i := range round.shared {
+		if err := round.close(ctx, c, i); err != nil {
+			return err
+		}
 	}
 	if err := round.check(ctx, c, true); err != nil {
 		return err
@@ -98,8 +101,9 @@ func settle(ctx context.Context, round *round, c *clients) error {
 	return round.catchUp(ctx, c)
 }
 
-// life starts the server, checks it, puts it under load and sees it die.
-func (r *run) life(ctx context.Context, round *round, k kill) error {
+// life starts the server, checks it, puts it under load and sees it die. In the
+// last life of a round the load closes the shared streams.
+func (r *run) life(ctx context.Context, round *round, k kill, last bool) error {
 	ctx, cancel := context.WithTimeout(ctx, lifeLimit)
 	defer cancel()
 	p, err := r.launch(ctx, k.environment())
@@ -124,7 +128,7 @@ func (r *run) life(ctx context.Context, round *round, k kill) error {
 	if err := round.create(ctx, c); err != nil {
 		return fmt.Errorf("%w\n%s", err, p.Log())
 	}
-	if err := r.load(ctx, round, k, p, c); err != nil {
+	if err := r.load(ctx, round, k, last, p, c); err != nil {
 		return fmt.Errorf("%w\n%s", err, p.Log())
 	}
 	return killed(ctx, p)
@@ -132,18 +136,11 @@ func (r *run) life(ctx context.Context, round *round, k kill) error {
 
 // load lets writers and followers work until the server dies, which it does by
 // itself or by the hand of this function.
-func (r *run) load(ctx context.Context, round *round, k kill, p *process.Server, c *clients) error {
+func (r *run) load(ctx context.Context, round *round, k kill, last bool, p *process.Server, c *clients) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if k.kind == killOutside {
 		rung := r.tally.after(k.count)
-		g.Go(func() error {
-			select {
-			case <-rung:
-				return killAfter(ctx, p, k.delay)
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		})
+		g.Go(func() error { return when(ctx, rung, p, func() error { return killAfter(ctx, p, k.delay) }) })
 	}
 	for i, w := range round.writers {
 		g.Go(func() error { return mourn(ctx, p, w.live(ctx, c.pick(i))) })
@@ -151,7 +148,29 @@ func (r *run) load(ctx context.Context, round *round, k kill, p *process.Server,
 	for i, f := range round.followers {
 		g.Go(func() error { return mourn(ctx, p, f.live(ctx, c.pick(i), func(int) bool { return false })) })
 	}
+	if last {
+		for i := range round.shared {
+			rung := r.tally.after(closeAfter * (i + 1))
+			g.Go(func() error { return when(ctx, rung, p, func() error { return mourn(ctx, p, round.close(ctx, c, i)) }) })
+		}
+	}
 	return g.Wait()
+}
+
+// closeAfter is how many acknowledgements lie between the closes of a round's
+// shared streams: few, so that most come before the kill.
+const closeAfter = 10
+
+// when does something at an alarm, unless the server dies before.
+func when(ctx context.Context, rung <-chan struct{}, p *process.Server, do func() error) error {
+	select {
+	case <-rung:
+		return do()
+	case <-p.Exited():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // mourn takes a lost connection for what it should be, the server's death, and
@@ -253,14 +272,18 @@ func (r *run) finish() *Report {
 	report := &r.report
 	report.Acknowledged, report.Records = r.tally.acknowledged.Load(), r.tally.records.Load()
 	report.Duplicates, report.Recovered = r.tally.duplicates.Load(), r.tally.recovered.Load()
+	report.TooLate = r.tally.tooLate.Load()
 	report.Conditions, report.Unavailable = r.tally.conditions.Load(), r.tally.unavailable.Load()
-	report.Streams, report.Lost, report.Followed = 0, 0, 0
+	report.Streams, report.Closed, report.Lost, report.Followed = 0, 0, 0, 0
 	for _, round := range r.rounds {
 		for _, f := range round.followers {
 			report.Followed += int64(len(f.content))
 		}
 		for _, l := range round.streams(true) {
 			report.Streams++
+			if l.closed {
+				report.Closed++
+			}
 			for _, w := range l.writes {
 				if w.sentOnce() && w.lost > 0 {
 					report.Lost++

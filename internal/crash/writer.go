@@ -10,7 +10,8 @@ import (
 
 // source decides what a writer sends. It belongs to its writer's goroutine.
 type source interface {
-	// next is the next request. All before it were answered or given up.
+	// next is the next request; nil when there are no more. All before it were
+	// answered or given up.
 	next() *write
 	// learn is told the answer to a request.
 	learn(w *write, a answer)
@@ -41,12 +42,15 @@ const (
 // client does that missed the answer.
 const repeatOneIn = 8
 
-// live sends requests until an answer is lost, which is [errLost], or one is
-// wrong.
+// live sends requests until there are no more, an answer is lost, which is
+// [errLost], or one is wrong.
 func (w *writer) live(ctx context.Context, s *server) error {
 	for {
 		if w.pending == nil {
 			w.pending = w.source.next()
+		}
+		if w.pending == nil {
+			return nil
 		}
 		if err := w.resolve(ctx, s); err != nil {
 			return err
@@ -205,9 +209,12 @@ func (w *write) decideClosed() string {
 	switch {
 	case !w.stream.closeSent():
 		return "the stream is said to be closed; nobody closed it"
-	case w.found || w.fate == acknowledged:
+	case w.fate == acknowledged, w.found && w.producer != nil:
 		return "refused as closed, but it had been committed before"
+	case w.found: // a condition does not tell that it is the same request
+		w.fate = acknowledged
+	default:
+		w.fate = refused
 	}
-	w.fate = refused
 	return ""
 }
