@@ -226,5 +226,6 @@ func (o *eventWriter) write(parts ...[]byte) error {
 	if err := http.NewResponseController(o.w).Flush(); err != nil {
 		return fmt.Errorf("%w: %w", errClientStopped, err)
 	}
+	awaitQuietly(o.w)
 	return nil
 }

@@ -52,6 +52,12 @@ func allowWrite(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
+// awaitQuietly takes a deadline back while nothing is written: an HTTP/2 stream
+// would be reset when it passes, though nobody is late.
+func awaitQuietly(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+}
+
 // writePiece is the most that is written under one deadline: a client is cut for
 // standing still, not for being slow.
 const writePiece = 256 << 10

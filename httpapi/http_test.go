@@ -229,19 +229,43 @@ func TestAClientThatLeavesIsNoFailure(t *testing.T) {
 	assert.Empty(t, s.log.String())
 }
 
-func TestCleartextHTTP2(t *testing.T) {
-	s := newService(t)
+// overHTTP2 serves a service over cleartext HTTP/2 as well, and from now on asks
+// it that way.
+func overHTTP2(s *service) {
+	s.t.Helper()
 	server := httptest.NewUnstartedServer(s.api.Handler())
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
-	t.Cleanup(server.Close)
+	s.t.Cleanup(server.Close)
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
+	s.t.Cleanup(transport.CloseIdleConnections)
 	s.server, s.client = server, &http.Client{Transport: transport}
+}
 
+func TestReadersMayWaitLongerThanAWriteMayTake(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		s := newService(t, func(c *Config) {
+			c.WriteTimeout = 50 * time.Millisecond
+			c.LongPollTimeout, c.SSEMaxDuration = 150*time.Millisecond, 150*time.Millisecond
+		})
+		if version == 2 {
+			overHTTP2(s)
+		}
+		s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeText)
+		assert.Equal(t, 204, s.must(http.MethodGet, "/v1/stream/a?live=long-poll&offset=now", "").status)
+		events := s.events("offset=now")
+		events.expect(controlEvent(0, isUpToDate))
+		events.expectEnd()
+		s.must(http.MethodGet, "/v1/stream/a", "")
+	}
+}
+
+func TestCleartextHTTP2(t *testing.T) {
+	s := newService(t)
+	overHTTP2(s)
 	s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeText)
 	response := s.open(context.Background(), "/v1/stream/a?live=sse&offset=-1")
 	assert.Equal(t, 2, response.protoMajor)

@@ -27,9 +27,8 @@ func (a *API) middleware(next http.Handler) http.Handler {
 		h := e.Header()
 		maps.Copy(h, a.common)
 		h.Set(headerRequestID, a.requests.of(r))
-		// Connections are used again, and the last response has left a deadline
-		// that the server's "100 Continue" would meet.
-		allowWrite(w, a.config.BodyTimeout)
+		// Connections are used again, and the last response has left a deadline.
+		awaitQuietly(w)
 		defer func() {
 			a.bodies.Add(-e.held)
 			a.config.Metrics.answered(r, e, time.Since(began))
