@@ -20,7 +20,7 @@ func (e *Engine) sealed(s *blobwal.Sealed) {
 		e.finishAll(s, s.Err)
 		return
 	}
-	e.cache.Put(e.segment(s.ID, s.Size), s.Object)
+	e.cache.Put(segment(s.ID, s.Size), s.Object)
 	e.cfg.AfterPut()
 	givenUp := e.takeGivenUp()
 	commit := commands.NewCommitSegment(s.ID.Sequence, s.Size, appendsOf(s), givenUp)
@@ -106,7 +106,7 @@ func (e *Engine) takeGivenUp() []uint64 {
 	return taken
 }
 
-// segment names a segment for the cache.
-func (e *Engine) segment(id blobwal.SegmentID, size uint64) blockcache.Segment {
-	return blockcache.Segment{ID: id, Key: blobwal.Key(e.cfg.Writer.Identity.Cluster, id), Size: size}
+// segment names a segment for the cache, which knows the cluster and so the key.
+func segment(id blobwal.SegmentID, size uint64) blockcache.Segment {
+	return blockcache.Segment{ID: id, Size: size}
 }

@@ -77,7 +77,7 @@ func (w *world) startOn(log replica.Log, adjust func(*engine.Config)) *node {
 	_, _ = rand.Read(self.Incarnation[:])
 	id, epoch, err := r.Register(w.t.Context(), self)
 	require.NoError(w.t, err)
-	cache, err := blockcache.New(blockcache.Config{Bucket: w.bucket, TailBytes: 1 << 20, BlockBytes: 1 << 20, Logger: quiet})
+	cache, err := blockcache.New(blockcache.Config{Bucket: w.bucket, Cluster: self.Cluster, TailBytes: 1 << 20, BlockBytes: 1 << 20, Logger: quiet})
 	require.NoError(w.t, err)
 	cfg := engine.Config{
 		Replica: r, Hub: hub, Cache: cache, Logger: quiet, Now: w.now,

@@ -135,7 +135,7 @@ func (e *Engine) collectExtent(ctx context.Context, view statemachine.View, st *
 		return e.movedAway(st, chunk.Next)
 	}
 	id := blobwal.SegmentID{Node: uint32(seg.Node), Epoch: uint64(seg.Epoch), Sequence: seg.Sequence}
-	where := e.segment(id, seg.Size)
+	where := segment(id, seg.Size)
 	end := min(x.First+stream.Offset(x.Count), st.Tail)
 	for chunk.Next < end && !budget.spent {
 		ordinal := x.Ordinal + uint32(chunk.Next-x.First)
@@ -145,7 +145,7 @@ func (e *Engine) collectExtent(ctx context.Context, view statemachine.View, st *
 		}
 		if owner := block.Info.Stream; owner != st.ID && (owner != 0 || block.Name != st.Name) {
 			return stream.Errorf(stream.CodeInternal, "object %s: its record %d belongs to stream %d, where %q (%d) has its record %d",
-				where.Key, ordinal, owner, st.Name, st.ID, chunk.Next)
+				blobwal.Key(e.cfg.Writer.Identity.Cluster, id), ordinal, owner, st.Name, st.ID, chunk.Next)
 		}
 		run := block.Run(ordinal, int(end-chunk.Next))
 		run.First, run.Time = chunk.Next, seg.Time

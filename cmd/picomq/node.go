@@ -142,7 +142,7 @@ func (n *node) activate(ctx context.Context) error {
 func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 	var err error
 	n.cache, err = blockcache.New(blockcache.Config{
-		Bucket: n.bucket, TailBytes: int(c.cacheBytes / 2), BlockBytes: int(c.cacheBytes / 2), Logger: n.logger,
+		Bucket: n.bucket, Cluster: identity.Cluster, TailBytes: int(c.cacheBytes / 2), BlockBytes: int(c.cacheBytes / 2), Logger: n.logger,
 	})
 	if err != nil {
 		return err
