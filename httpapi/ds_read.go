@@ -9,9 +9,12 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// maxReadBytes is the most record bytes in a catch-up response of Durable
-// Streams, unless one record is larger.
-const maxReadBytes = 4 << 20
+// Bounds of one answer of a read: record bytes, unless one record is larger (in
+// Pico the client may ask for less), and records, because they may have no bytes.
+const (
+	maxReadBytes   = 4 << 20
+	maxReadRecords = 1 << 16
+)
 
 // durableHead is HEAD: the stream's metadata. It does not keep a stream from
 // expiring.
@@ -99,7 +102,9 @@ func (a *API) durableRead(w http.ResponseWriter, r *http.Request, name stream.Na
 
 // durableCatchUp answers with what exists.
 func (a *API) durableCatchUp(w http.ResponseWriter, r *http.Request, name stream.Name, query durableQuery) error {
-	chunk, err := a.config.Streams.Read(r.Context(), name, stream.ReadRequest{From: query.from, MaxBytes: maxReadBytes})
+	chunk, err := a.config.Streams.Read(r.Context(), name, stream.ReadRequest{
+		From: query.from, MaxBytes: maxReadBytes, MaxRecords: maxReadRecords,
+	})
 	if err != nil {
 		return err
 	}

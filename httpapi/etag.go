@@ -10,12 +10,15 @@ import (
 
 // chunkETag is the entity tag of a catch-up response. It differs whenever the
 // bytes or the meaning of the response differ: by stream (the ID, which is never
-// used again), by what was asked for and given, by the end of the stream, and by
-// variant, the format where a protocol has several.
+// used again in a cluster, and the time of its creation, for clusters that begin
+// anew behind the same address), by what was asked for and given, by the end of
+// the stream, and by variant, the format where a protocol has several.
 func chunkETag(c *stream.Chunk, variant string) string {
 	tag := make([]byte, 0, 64)
 	tag = append(tag, '"')
 	tag = strconv.AppendUint(tag, uint64(c.ID), 36)
+	tag = append(tag, '-')
+	tag = strconv.AppendInt(tag, int64(c.Created), 36)
 	tag = append(tag, ':')
 	tag = strconv.AppendUint(tag, uint64(c.First), 10)
 	tag = append(tag, ':')

@@ -15,7 +15,6 @@ import (
 const (
 	picoDefaultBytes = 64 << 10
 	picoMaxBytes     = 4 << 20
-	picoMaxRecords   = 1 << 16 // records without bytes are bounded, too
 )
 
 // The values of the parameter live.
@@ -133,9 +132,9 @@ func (q *picoReadRequest) parseCaps(query url.Values) error {
 	if err != nil {
 		return err
 	}
-	q.count, q.bytes = picoMaxRecords, int(max(1, min(bytes, picoMaxBytes)))
+	q.count, q.bytes = maxReadRecords, int(max(1, min(bytes, picoMaxBytes)))
 	if count > 0 { // 0 is no cap, as when it is absent
-		q.count = int(min(count, picoMaxRecords))
+		q.count = int(min(count, maxReadRecords))
 	}
 	return nil
 }
