@@ -27,8 +27,8 @@ func FuzzPicoReadQuery(f *testing.F) {
 		require.Contains(t, []string{"", picoLongPoll, picoSSE}, q.live)
 		require.NotNil(t, q.format.encode)
 		request := q.request()
-		require.True(t, 1 <= request.MaxBytes && request.MaxBytes <= picoMaxBytes)
-		require.True(t, 1 <= request.MaxRecords && request.MaxRecords <= picoMaxRecords)
+		require.True(t, 1 <= request.MaxBytes && request.MaxBytes <= maxReadBytes)
+		require.True(t, 1 <= request.MaxRecords && request.MaxRecords <= maxReadRecords)
 	})
 }
 

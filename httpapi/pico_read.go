@@ -14,7 +14,6 @@ import (
 // return less than was asked for.
 const (
 	picoDefaultBytes = 64 << 10
-	picoMaxBytes     = 4 << 20
 )
 
 // The values of the parameter live.
@@ -132,7 +131,7 @@ func (q *picoReadRequest) parseCaps(query url.Values) error {
 	if err != nil {
 		return err
 	}
-	q.count, q.bytes = maxReadRecords, int(max(1, min(bytes, picoMaxBytes)))
+	q.count, q.bytes = maxReadRecords, int(max(1, min(bytes, maxReadBytes)))
 	if count > 0 { // 0 is no cap, as when it is absent
 		q.count = int(min(count, maxReadRecords))
 	}

@@ -185,11 +185,11 @@ func TestPicoBatchTypesAreNotStreamTypes(t *testing.T) {
 
 func TestPicoLargeReadsAreBoundedInRecords(t *testing.T) {
 	s := newService(t)
-	records := make([]stream.Record, picoMaxRecords+1)
+	records := make([]stream.Record, maxReadRecords+1)
 	s.must(http.MethodPut, "/a", string(wire.EncodeBinaryAppend(nil, records)), "Content-Type", wire.TypeBatch)
 	got := s.must(http.MethodGet, "/a?format=binary&count=1000000", "")
 	read, err := wire.DecodeBinaryRead([]byte(got.body))
 	require.NoError(t, err)
-	assert.Len(t, read, picoMaxRecords)
+	assert.Len(t, read, maxReadRecords)
 	assert.Empty(t, got.header.Get("Pico-Up-To-Date"))
 }
