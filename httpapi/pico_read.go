@@ -10,11 +10,10 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// Bounds of one read. A cap above them is lowered, because a read may always
-// return less than was asked for.
-const (
-	picoDefaultBytes = 64 << 10
-)
+// picoDefaultBytes bounds a read that names no cap. A cap above maxReadBytes or
+// maxReadRecords is lowered, because a read may always return less than was
+// asked for.
+const picoDefaultBytes = 64 << 10
 
 // The values of the parameter live.
 const (
