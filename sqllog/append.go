@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/picomq/picomq/commands"
 )
@@ -42,7 +43,7 @@ func (l *Log) Append(ctx context.Context, in commands.Insert) (commands.Inserted
 // statement's condition refused the row.
 func (l *Log) insert(ctx context.Context, conn *sql.Conn, in commands.Insert) (at commands.Inserted, err error) {
 	at.Row = newRowID()
-	rows, err := conn.QueryContext(ctx, l.dialect.insert, l.args(
+	rows, err := conn.QueryContext(ctx, l.dialect.insert, append(slices.Clone(l.dialect.sending),
 		int64(at.Row), int64(in.Origin.Node), int64(in.Origin.Epoch), int64(in.Origin.Seq),
 		in.Summary.Kinds, int64(in.Summary.Commands), int64(in.Summary.Appends),
 		int64(commands.PayloadDigest(in.Payload)), in.Payload,

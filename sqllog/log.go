@@ -40,6 +40,7 @@ type Log struct {
 type dialect struct {
 	exclusive bool
 	insert    string            // the appending statement
+	sending   []any             // leading arguments of insert: how it is sent
 	now       string            // an expression: the database's clock in Unix ms
 	mode      []any             // leading arguments of statements that are prepared once
 	classify  func(error) error // what an error of insert means: one of the errors of commands
@@ -61,16 +62,37 @@ func Open(ctx context.Context, url string, options Options) (*Log, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
+	l, err := open(ctx, url, options)
+	if err != nil {
+		return nil, oneLine{err}
+	}
+	return l, nil
+}
+
+func open(ctx context.Context, url string, options Options) (*Log, error) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	switch scheme {
 	case "sqlite":
 		return openSQLite(ctx, rest, options)
 	case "postgres", "postgresql":
-		return openPostgres(ctx, url, options)
+		config, err := postgresConfig(url)
+		if err != nil {
+			return nil, err
+		}
+		return openPostgres(ctx, config, options)
 	default:
 		return nil, errors.New("the log's URL must begin with sqlite:// or postgres://")
 	}
 }
+
+// oneLine prints an error whose parts stand on lines of their own on one.
+type oneLine struct{ error }
+
+// Error joins the lines.
+func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
+
+// Unwrap is the error as it was.
+func (e oneLine) Unwrap() error { return e.error }
 
 func newLog(d dialect, options Options) *Log {
 	return &Log{dialect: d, timeout: options.Timeout, logger: options.Logger, wakeups: make(chan struct{}, 1)}

@@ -55,18 +55,19 @@ const postgresInsert = `WITH head AS (
 )
 SELECT idx, previous_row_id, db_time_ms FROM notified`
 
-// openPostgres opens the log that a URL's database and search_path hold.
-func openPostgres(ctx context.Context, url string, options Options) (l *Log, err error) {
-	config, err := postgresConfig(url)
-	if err != nil {
-		return nil, err
-	}
+// openPostgres opens the log that the configured database and search_path hold.
+func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) (l *Log, err error) {
 	l = newLog(dialect{
 		now:      postgresNow,
 		classify: classifyPostgres,
 		// The texts that bun writes hold their values and differ each time:
 		// those are not prepared. The statements here are, once a connection.
 		mode: []any{pgx.QueryExecModeCacheStatement},
+		// The simple protocol: one message, which the server runs and commits
+		// once it has all of it. In the extended one a statement runs when
+		// Execute arrives and commits when Sync does, and the server waits
+		// between the two without a limit, holding the lock.
+		sending: []any{pgx.QueryExecModeSimpleProtocol},
 	}, options)
 	defer func() {
 		if err != nil {
@@ -80,6 +81,9 @@ func openPostgres(ctx context.Context, url string, options Options) (l *Log, err
 	l.writer = bun.NewDB(pool, pgdialect.New())
 	l.reader = l.writer
 	l.onClose(l.writer.Close)
+	if err := l.writer.PingContext(ctx); err != nil {
+		return l, fmt.Errorf("connect: %w", err)
+	}
 	if err := checkPostgres(ctx, l.writer); err != nil {
 		return l, err
 	}
@@ -156,11 +160,20 @@ func checkPostgres(ctx context.Context, db *bun.DB) error {
 		if err := db.DB.QueryRowContext(ctx, "SELECT current_setting($1)", setting).Scan(&value); err != nil {
 			return fmt.Errorf("ask for the setting %s: %w", setting, err)
 		}
-		if value == "off" {
-			return fmt.Errorf("the server's setting %s is off, so what it acknowledges can be lost in a crash: turn it on (for this database, role or server) and start again", setting)
+		if err := settingError(setting, value); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// settingError judges one setting. synchronous_commit may be any other value:
+// local, the least of them, still waits for this server's disk.
+func settingError(name, value string) error {
+	if value != "off" {
+		return nil
+	}
+	return fmt.Errorf("the server's setting %s is off, so what it acknowledges can be lost in a crash: turn it on (for the server, the database or the role) and start again", name)
 }
 
 // channelOf is the notification channel of the connection's schema. Channels
@@ -170,7 +183,11 @@ func channelOf(ctx context.Context, db *bun.DB) (string, error) {
 	if err := db.DB.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
 		return "", fmt.Errorf("ask for the schema: %w", err)
 	}
-	return fmt.Sprintf("picomq_%016x", commands.PayloadDigest([]byte(schema.String))), nil
+	return channelName(schema.String), nil
+}
+
+func channelName(schema string) string {
+	return fmt.Sprintf("picomq_%016x", commands.PayloadDigest([]byte(schema)))
 }
 
 // classifyPostgres says what an error of the appending statement means.
