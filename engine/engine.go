@@ -25,7 +25,9 @@ type Config struct {
 	Now    func() time.Time // default time.Now
 	// InFlightBytes bounds the appends that are not decided yet. Default 64 MiB.
 	InFlightBytes int64
-	// AppendTimeout is how long an append waits for its outcome. Default 30 s.
+	// AppendTimeout is how long an append waits for its outcome. It should exceed
+	// the writer's Deadline and the replica's QueueTimeout together, after which
+	// most failures are known not to have written anything. Default 45 s.
 	AppendTimeout time.Duration
 	// SyncTimeout is how long a read waits for the log's head. Default 2 s.
 	SyncTimeout time.Duration
@@ -54,7 +56,7 @@ func (c *Config) validate() error {
 	if c.InFlightBytes <= 0 {
 		c.InFlightBytes = 64 << 20
 	}
-	orDefault(&c.AppendTimeout, 30*time.Second)
+	orDefault(&c.AppendTimeout, 45*time.Second)
 	orDefault(&c.SyncTimeout, 2*time.Second)
 	orDefault(&c.StaleLimit, 30*time.Second)
 	nothing := func() {}

@@ -139,6 +139,11 @@ func (n *node) activate(ctx context.Context) error {
 	return err
 }
 
+// putDeadline is how long a segment is tried to be stored. With the log's own
+// timeout it stays below [engine.Config.AppendTimeout], so that an append whose
+// segment was not stored is told so, and not that nobody knows.
+const putDeadline = 20 * time.Second
+
 func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 	var err error
 	n.cache, err = blockcache.New(blockcache.Config{
@@ -154,7 +159,7 @@ func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 	n.engine, err = engine.New(engine.Config{
 		Replica: n.replica, Hub: n.hub, Cache: n.cache, Logger: n.logger, LocalReads: c.reads == "local",
 		Writer: blobwal.WriterConfig{
-			Bucket: n.bucket, Identity: identity, Interval: c.walInterval, Slots: c.walUploads, Logger: n.logger,
+			Bucket: n.bucket, Identity: identity, Interval: c.walInterval, Slots: c.walUploads, Deadline: putDeadline, Logger: n.logger,
 			Observe: n.seals.observe,
 		},
 		AfterPut: afterPut, AfterCommit: afterCommit,

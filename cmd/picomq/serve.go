@@ -60,12 +60,12 @@ finish, live readers are ended cleanly.`,
 func serve(ctx context.Context, c *config, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	public, err := listen("listen", c.listen)
+	public, err := listen(ctx, "listen", c.listen)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = public.Close() }()
-	admin, err := listen("admin-listen", c.adminListen)
+	admin, err := listen(ctx, "admin-listen", c.adminListen)
 	if err != nil {
 		return err
 	}
@@ -97,11 +97,11 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 }
 
 // listen opens an address; an empty one gives no listener.
-func listen(flag, address string) (net.Listener, error) {
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--%s %s: %w", flag, address, err)
 	}
