@@ -39,7 +39,7 @@ func benchmarkAppend(b *testing.B, l *sqllog.Log) {
 }
 
 func benchmarkRead(b *testing.B, l *sqllog.Log) {
-	for seq := range uint64(200) {
+	for seq := range uint64(2000) {
 		_, err := l.Append(b.Context(), commands.Insert{Origin: commands.Origin{Node: 1, Epoch: 1, Seq: seq}, Payload: make([]byte, 4096)})
 		require.NoError(b, err)
 	}

@@ -11,8 +11,9 @@
 // Indexes are dense: row n+1 is written when row n is committed, never before,
 // and nothing is ever inserted between them. An append is one autocommitted
 // statement, which locks the row of log_head, gives the next index, inserts
-// the row and its origin, and notifies. No answer from a client is awaited
-// while the lock is held, and the server ends a statement, an idle transaction
+// the row and its origin, and notifies. On Postgres it travels as one message of
+// the simple protocol, so nothing from the client is awaited while the lock is
+// held, at whatever byte it stops sending; and the server ends a statement, an idle transaction
 // and a silent connection after less than a second ([ServerTimeout]), so a node
 // that freezes anywhere cannot stop the appends of the others. The database's
 // clock is read after the lock is taken: times follow the order of indexes as

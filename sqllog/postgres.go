@@ -34,40 +34,45 @@ const (
 
 const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
-// postgresInsert is the appending statement but for the notification channel,
-// a literal that it is given as %s.
+// postgresPrepare gives each connection the appending statement under a name;
+// %s is the notification channel, a literal.
 //
 // The time is taken in RETURNING: only there is it certain that the lock is
 // held. An expression of SET is evaluated before the wait when the transaction
 // that is waited for rolls back.
-const postgresInsert = `WITH head AS (
-    UPDATE log_head SET idx = idx + 1, row_id = $1::bigint, previous_row_id = row_id
-    WHERE log = 0 AND ($10::bigint = 0 OR EXISTS (SELECT 1 FROM command_log WHERE log = 0 AND idx = $10::bigint AND row_id = $11::bigint))
+const postgresPrepare = `PREPARE picomq_append (bigint, bigint, bigint, bigint, text, bigint, bigint, bigint, bytea, bigint, bigint) AS
+WITH head AS (
+    UPDATE log_head SET idx = idx + 1, row_id = $1, previous_row_id = row_id
+    WHERE log = 0 AND ($10 = 0 OR EXISTS (SELECT 1 FROM command_log WHERE log = 0 AND idx = $10 AND row_id = $11))
     RETURNING idx, row_id, previous_row_id, ` + postgresNow + ` AS db_time_ms
 ), inserted AS (
     INSERT INTO command_log (log, idx, row_id, previous_row_id, db_time_ms, node, epoch, origin_seq, kinds, commands, appends, digest, payload)
-    SELECT 0, idx, row_id, previous_row_id, db_time_ms, $2::bigint, $3::bigint, $4::bigint, $5::text, $6::bigint, $7::bigint, $8::bigint, $9::bytea FROM head
+    SELECT 0, idx, row_id, previous_row_id, db_time_ms, $2, $3, $4, $5, $6, $7, $8, $9 FROM head
 ), origin AS (
     INSERT INTO origins (log, node, epoch, seq, idx)
-    SELECT 0, $2::bigint, $3::bigint, $4::bigint, idx FROM head
+    SELECT 0, $2, $3, $4, idx FROM head
 ), notified AS MATERIALIZED (
     SELECT idx, previous_row_id, db_time_ms, pg_notify(%s, '') FROM head
 )
 SELECT idx, previous_row_id, db_time_ms FROM notified`
 
+// postgresInsert appends. It is sent in the simple protocol, with its values in
+// the text: one message, which the server runs and commits once it has all of
+// it. In the extended protocol a statement runs when Execute arrives and
+// commits when Sync does, and the server waits between the two without a
+// limit, holding the lock. EXECUTE spares the planning, two thirds of the time.
+const postgresInsert = `EXECUTE picomq_append ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
+
 // openPostgres opens the log that the configured database and search_path hold.
 func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) (l *Log, err error) {
 	l = newLog(dialect{
+		insert:   postgresInsert,
+		sending:  []any{pgx.QueryExecModeSimpleProtocol},
 		now:      postgresNow,
 		classify: classifyPostgres,
 		// The texts that bun writes hold their values and differ each time:
 		// those are not prepared. The statements here are, once a connection.
 		mode: []any{pgx.QueryExecModeCacheStatement},
-		// The simple protocol: one message, which the server runs and commits
-		// once it has all of it. In the extended one a statement runs when
-		// Execute arrives and commits when Sync does, and the server waits
-		// between the two without a limit, holding the lock.
-		sending: []any{pgx.QueryExecModeSimpleProtocol},
 	}, options)
 	defer func() {
 		if err != nil {
@@ -75,7 +80,15 @@ func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) 
 			l = nil
 		}
 	}()
-	pool := stdlib.OpenDB(*config)
+	channel, err := preparePostgres(ctx, config)
+	if err != nil {
+		return l, err
+	}
+	prepare := fmt.Sprintf(postgresPrepare, "'"+channel+"'")
+	pool := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, prepare, pgx.QueryExecModeSimpleProtocol)
+		return err
+	}))
 	pool.SetMaxOpenConns(PoolSize)
 	pool.SetMaxIdleConns(idleConnections)
 	l.writer = bun.NewDB(pool, pgdialect.New())
@@ -84,18 +97,24 @@ func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) 
 	if err := l.writer.PingContext(ctx); err != nil {
 		return l, fmt.Errorf("connect: %w", err)
 	}
-	if err := checkPostgres(ctx, l.writer); err != nil {
-		return l, err
-	}
-	if err := migrations.Run(ctx, l.writer); err != nil {
-		return l, err
-	}
-	channel, err := channelOf(ctx, l.writer)
-	if err != nil {
-		return l, err
-	}
-	l.dialect.insert = fmt.Sprintf(postgresInsert, "'"+channel+"'")
 	return l, l.listen(ctx, config, channel)
+}
+
+// preparePostgres checks and migrates a database, and returns its notification
+// channel. It has a pool of its own: the log's connections need the tables.
+func preparePostgres(ctx context.Context, config *pgx.ConnConfig) (channel string, err error) {
+	db := bun.NewDB(stdlib.OpenDB(*config), pgdialect.New())
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.PingContext(ctx); err != nil {
+		return "", fmt.Errorf("connect: %w", err)
+	}
+	if err := checkPostgres(ctx, db); err != nil {
+		return "", err
+	}
+	if err := migrations.Run(ctx, db); err != nil {
+		return "", err
+	}
+	return channelOf(ctx, db)
 }
 
 // postgresConfig is the URL with the settings that appending relies on, which

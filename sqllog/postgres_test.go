@@ -342,7 +342,7 @@ func TestPostgresAppendIsOneStatement(t *testing.T) {
 	statements := *trace.statements.Load()
 	require.Len(t, statements, 5)
 	for _, text := range statements {
-		assert.True(t, strings.HasPrefix(text, "WITH head AS"), text)
+		assert.True(t, strings.HasPrefix(text, "EXECUTE picomq_append"), text)
 	}
 	assert.Equal(t, "5", d.String(t, "SELECT count(DISTINCT xmin::text) FROM command_log"))
 }

@@ -13,20 +13,24 @@ import (
 // broken chain, a payload that does not match its digest.
 var ErrDamaged = errors.New("the log is damaged")
 
+// readRows is the most rows that one Read returns.
+const readRows = 1 << 20
+
 // Sizes are summed inside the database, so that no more than maxBytes travel
 // (or one row, when it alone is larger). length() of a stored payload does not
-// read it, on either database.
+// read it, on either database. The range is cut by index before the sum: a
+// LIMIT around it would sum the whole rest of the log each time.
 const readQuery = `SELECT idx, row_id, previous_row_id, db_time_ms, digest, payload FROM command_log
 WHERE log = 0 AND idx > $1 AND idx <= (
     SELECT max(idx) FROM (
-        SELECT idx, length(payload) AS bytes, sum(length(payload)) OVER (ORDER BY idx) AS total
-        FROM command_log WHERE log = 0 AND idx > $1 ORDER BY idx LIMIT $2
+        SELECT idx, length(payload) AS bytes, sum(length(payload)) OVER (ORDER BY idx ROWS UNBOUNDED PRECEDING) AS total
+        FROM command_log WHERE log = 0 AND idx > $1 AND idx <= $1 + $2
     ) AS sized
     WHERE total <= $3 OR total = bytes)
 ORDER BY idx`
 
 // Read returns the rows that follow an index, without a gap: at most maxRows
-// (at least 1), and as many as have maxBytes of payload together, but at least
+// (1 to 1<<20; others are taken for the nearest), and as many as have maxBytes of payload together, but at least
 // one when one exists. No rows means that the log ends at or before after. The
 // chain between the rows and their payloads are verified: [ErrDamaged].
 func (l *Log) Read(ctx context.Context, after commands.Index, maxRows, maxBytes int) (list []commands.Row, err error) {
@@ -37,7 +41,7 @@ func (l *Log) Read(ctx context.Context, after commands.Index, maxRows, maxBytes 
 			list, err = nil, fmt.Errorf("read the log after %d: %w", after, err)
 		}
 	}()
-	rows, err := l.reader.DB.QueryContext(ctx, readQuery, l.args(int64(after), int64(max(maxRows, 1)), int64(maxBytes))...)
+	rows, err := l.reader.DB.QueryContext(ctx, readQuery, l.args(int64(after), int64(min(max(maxRows, 1), readRows)), int64(maxBytes))...)
 	if err != nil {
 		return nil, err
 	}
