@@ -29,7 +29,7 @@ func createOnly(ctx context.Context, bucket *blob.Bucket, key string, body []byt
 	case err == nil:
 		return nil
 	case gcerrors.Code(err) != gcerrors.FailedPrecondition:
-		return fmt.Errorf("put %s: %w", key, err)
+		return fmt.Errorf("put: %w", err)
 	}
 	// It exists. Drivers repeat requests by themselves, so this may be about our
 	// own put whose answer was lost.

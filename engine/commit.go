@@ -17,7 +17,7 @@ func (e *Engine) sealed(s *blobwal.Sealed) {
 	e.storage.Store(&s.Err)
 	if s.Err != nil {
 		e.giveUp(s.ID.Sequence)
-		e.finishAll(s, s.Err)
+		e.finishAll(s, notStored(s.Err))
 		return
 	}
 	e.cache.Put(segment(s.ID, s.Size), s.Object)
@@ -35,6 +35,15 @@ func (e *Engine) sealed(s *blobwal.Sealed) {
 	if err != nil {
 		e.abandoned(s, givenUp, err)
 	}
+}
+
+// notStored is what clients are told of a segment that was given up. Why is for
+// the operator: the writer has logged it, and readiness says it.
+func notStored(err error) error {
+	if stream.CodeOf(err) != stream.CodeUnavailable {
+		return err
+	}
+	return unavailable("the bucket did not store the records in time; nothing was written, try again")
 }
 
 // appendsOf is the command's view of what a segment holds.

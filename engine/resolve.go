@@ -22,8 +22,7 @@ func (e *Engine) observe(ctx context.Context) (stale time.Duration, err error) {
 func (e *Engine) observeLog(ctx context.Context) (stale time.Duration, err error) {
 	call, cancel := context.WithTimeout(ctx, e.cfg.SyncTimeout)
 	defer cancel()
-	failure := e.replica.Sync(call)
-	if failure == nil {
+	if e.replica.Sync(call) == nil {
 		return 0, nil
 	}
 	if ctx.Err() != nil {
@@ -34,14 +33,14 @@ func (e *Engine) observeLog(ctx context.Context) (stale time.Duration, err error
 	}
 	stale = e.replica.Stale()
 	if stale > e.cfg.StaleLimit {
-		return 0, unavailable("the log has been out of reach for %v, longer than reads are answered without it: %v", stale.Round(time.Second), failure)
+		return 0, unavailable("the log has been out of reach for %v, longer than reads are answered without it", stale.Round(time.Second))
 	}
 	return max(stale, time.Millisecond), nil
 }
 
 func (e *Engine) stopped() error {
-	if err := e.replica.Err(); err != nil {
-		return unavailable("this node has stopped serving: %v", err)
+	if e.replica.Err() != nil {
+		return unavailable("this node has stopped serving; try another, or try again")
 	}
 	return nil
 }

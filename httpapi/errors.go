@@ -48,14 +48,16 @@ func refusalOf(code stream.Code) refusal {
 
 // errorFields is what both protocols tell about an error: the wire's status and
 // code name, and the refusal itself, whose message and fields are for the
-// client. An error that is no refusal is logged with the request's id and
-// becomes an internal one that carries only that id. It also sets the headers
-// that do not depend on the protocol: Cache-Control and Retry-After.
+// client. An internal error is logged with the request's id, which the client
+// gets too; its message is the client's only if it was made for one (it names the
+// object that is spoiled), because others say what is nobody's business. It also
+// sets the headers that do not depend on the protocol: Cache-Control and
+// Retry-After.
 func (a *API) errorFields(w http.ResponseWriter, r *http.Request, err error) (refusal, *stream.Error) {
 	var refused *stream.Error
 	if !errors.As(err, &refused) || refused.Code == stream.CodeInternal {
 		a.logInternal(w, r, err)
-		refused = internalError(w)
+		refused = internalError(w, refused)
 	}
 	if refused.Code != stream.CodeInternal || !clientLeft(r) {
 		a.config.Metrics.refused(refused.Code)
@@ -68,9 +70,13 @@ func (a *API) errorFields(w http.ResponseWriter, r *http.Request, err error) (re
 	return known, refused
 }
 
-func internalError(w http.ResponseWriter) *stream.Error {
-	return stream.Errorf(stream.CodeInternal,
-		"an internal error; the server's log says more under request id %s", requestID(w))
+// internalError is what a client is told of a fault of ours; known may be nil.
+func internalError(w http.ResponseWriter, known *stream.Error) *stream.Error {
+	what := "an internal error"
+	if known != nil {
+		what = known.Message
+	}
+	return stream.Errorf(stream.CodeInternal, "%s; the server's log says more under request id %s", what, requestID(w))
 }
 
 // clientLeft tells whether the client of a request has gone. Errors that come
@@ -103,7 +109,7 @@ func methodNotAllowed(w http.ResponseWriter, allow string, write func(status int
 
 // writeInternalError answers a panic in the protocol of the request.
 func writeInternalError(w http.ResponseWriter, r *http.Request) {
-	refused := internalError(w)
+	refused := internalError(w, nil)
 	known := refusalOf(refused.Code)
 	w.Header().Set("Cache-Control", "no-store")
 	if isDurable(r) {

@@ -98,6 +98,15 @@ func TestPicoInternalErrorsNameTheRequestThatTheLogKnows(t *testing.T) {
 	assert.Contains(t, s.log.String(), "checksum of segment 7 is wrong")
 }
 
+func TestPicoInternalErrorsNameASpoiledObject(t *testing.T) {
+	s := newService(t)
+	s.streams.FailWith(stream.Errorf(stream.CodeInternal, "object wal/7.seg: checksum: block 3 does not match"))
+	body := picoError(t, s.do(http.MethodGet, "/a", ""))
+	assert.Contains(t, body.Message, "object wal/7.seg: checksum")
+	assert.Contains(t, body.Message, body.RequestID)
+	assert.Contains(t, s.do(http.MethodGet, "/v1/stream/a", "").body, "object wal/7.seg: checksum")
+}
+
 func TestPicoReadsOfAnOldViewSaySo(t *testing.T) {
 	s := newService(t)
 	s.must(http.MethodPut, "/a", "x", "Pico-Closed", "true")

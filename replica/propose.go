@@ -148,7 +148,7 @@ func refusalOf(err error) error {
 	case errors.Is(err, commands.ErrUnknown):
 		return outcomeUnknown()
 	default:
-		return unavailable("the log refused the change; nothing was written: %v", err)
+		return unavailable("the log refused the change; nothing was written")
 	}
 }
 

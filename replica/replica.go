@@ -169,7 +169,7 @@ func (r *Replica) fail(err error) {
 	r.mu.Unlock()
 	refusal := errClosed
 	if !errors.Is(err, errClosed) {
-		refusal = unavailable("this node has stopped serving: %v", err)
+		refusal = unavailable("this node has stopped serving; nothing was written, try another or try again")
 	}
 	for _, it := range r.queue.close(refusal) {
 		it.done(Decision{}, refusal)
