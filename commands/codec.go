@@ -123,7 +123,7 @@ func (m *CommitSegment) code(c *coder) {
 	for i, column := range []*[]byte{&m.IDs, &m.Records, &m.Bytes, &m.Flags, &m.Producers, &m.Matches, &m.StreamSeqs} {
 		c.bytes(uint64(4+i), column)
 	}
-	list(c, 11, 1, &m.ProducerIDs, func(c *coder, s *string) { c.name(s) })
+	list(c, 11, 1, &m.ProducerIDs, func(c *coder, s *string) { c.str(s) })
 	list(c, 12, 2, &m.Creates, func(c *coder, m *Create) {
 		c.open()
 		m.code(c)
@@ -148,16 +148,13 @@ func (m *Close) code(c *coder) {
 	number(c, 1, &m.ID)
 	optional(c, 2, &m.Producer, func(c *coder, p *stream.Producer) {
 		c.open()
-		if c.key(1, p.ID != "") {
-			c.name(&p.ID)
-			c.nonzero(1, p.ID == "")
-		}
+		text(c, 1, &p.ID)
 		number(c, 2, &p.Epoch)
 		number(c, 3, &p.Seq)
 		c.close()
 	})
 	optional(c, 3, &m.Match, func(c *coder, o *stream.Offset) { c.uint((*uint64)(o)) })
-	optional(c, 4, &m.StreamSeq, func(c *coder, s *string) { c.name(s) })
+	optional(c, 4, &m.StreamSeq, func(c *coder, s *string) { c.str(s) })
 }
 
 func (m *Trim) code(c *coder) {

@@ -151,24 +151,31 @@ func (c *coder) take(n uint64) []byte {
 	return out
 }
 
-// str is text: what was checked to be UTF-8 before it came here.
+// str is a string: text where it is UTF-8, else a byte string. Nothing that a
+// client sent can so make a row that no node reads any more.
 func (c *coder) str(s *string) {
-	if c.opaque(majorText, s); c.decoding && !utf8.ValidString(*s) {
-		c.fail("text that is not UTF-8")
-	}
-}
-
-// name is a string that a client chose freely, written as a byte string: no
-// bytes of it may make a row that cannot be read.
-func (c *coder) name(s *string) { c.opaque(majorBytes, s) }
-
-func (c *coder) opaque(major byte, s *string) {
-	n := c.head(major, uint64(len(*s)))
 	if !c.decoding {
+		major := byte(majorText)
+		if !utf8.ValidString(*s) {
+			major = majorBytes
+		}
+		c.head(major, uint64(len(*s)))
 		c.buf = append(c.buf, *s...)
 		return
 	}
-	*s = string(c.take(n))
+	major, n := c.readHead()
+	if c.err == nil && major != majorText && major != majorBytes {
+		c.fail("item of type %d where a string belongs", major>>5)
+	}
+	b := c.take(n)
+	switch valid := utf8.Valid(b); {
+	case c.err != nil:
+	case major == majorText && !valid:
+		c.fail("text that is not UTF-8")
+	case major == majorBytes && valid:
+		c.fail("a byte string that is UTF-8; it must be text")
+	}
+	*s = string(b)
 }
 
 func (c *coder) bytes(key uint64, b *[]byte) {

@@ -38,10 +38,10 @@
 //	command   [kind, version, {field number: value, …}]
 //
 // Maps are of indefinite length with integer keys ascending; a field with its
-// zero value is left out. Integers are in their shortest form. What a client
-// chose freely (producer ids, Stream-Seq values) is a byte string, other strings
-// are text and must be UTF-8 before they come here. The columns of CommitSegment
-// are byte strings of LEB128 varints, laid out in its comment.
+// zero value is left out. Integers are in their shortest form. A string is text
+// if it is UTF-8 and a byte string if not, so whatever a client sent, its row can
+// be read. The columns of CommitSegment are byte strings of LEB128 varints, laid
+// out in its comment.
 // A (kind, version) that was released never changes what it means or how it is
 // written; a field is added by a new version. One function per command names
 // its fields once and serves both directions, so the two cannot drift apart.

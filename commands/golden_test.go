@@ -98,6 +98,9 @@ func goldens() []golden {
 			ID: stream.MakeID(0, 5), Producer: &stream.Producer{}, Match: ptr(stream.Offset(0)), StreamSeq: ptr(""),
 		})},
 		{"04-close-v1-bare", "A close without conditions.", one(&commands.Close{ID: stream.MakeID(0, 5)})},
+		{"04-close-v1-bytes", "Strings that are not UTF-8 are byte strings.", one(&commands.Close{
+			ID: stream.MakeID(0, 5), Producer: &stream.Producer{ID: "caf\xe9", Epoch: 1, Seq: 2}, StreamSeq: ptr("\xff"),
+		})},
 		{"05-trim-v1", "Everything below 70000 goes.", one(&commands.Trim{ID: stream.MakeID(0, 5), To: 70_000})},
 		{"06-delete-v1", "The largest stream number of the largest log.", one(&commands.Delete{ID: stream.MakeID(65535, 1<<48-1)})},
 		{"07-touch-v1", "Three streams were read.", one(&commands.Touch{IDs: []stream.ID{1, 24, 256}})},

@@ -20,13 +20,21 @@ func edges(t *rapid.T, label string) uint64 {
 	).Draw(t, label)
 }
 
+// drawString draws text, and bytes that are no text.
+func drawString(t *rapid.T, label string) string {
+	return rapid.OneOf(
+		rapid.String(),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 20), func(b []byte) string { return string(b) }),
+	).Draw(t, label)
+}
+
 func drawIDs(t *rapid.T) []stream.ID {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) stream.ID { return stream.ID(edges(t, "id")) }), 0, 40).Draw(t, "ids")
 }
 
 func drawConfig(t *rapid.T) stream.Config {
 	return stream.Config{
-		ContentType: rapid.String().Draw(t, "type"),
+		ContentType: drawString(t, "type"),
 		Expiry: stream.Expiry{
 			Kind: stream.ExpiryKind(rapid.Uint8().Draw(t, "kind")),
 			TTL:  edges(t, "ttl"),
@@ -36,7 +44,7 @@ func drawConfig(t *rapid.T) stream.Config {
 }
 
 func drawCreate(t *rapid.T) commands.Create {
-	return commands.Create{Name: stream.Name(rapid.String().Draw(t, "name")), Config: drawConfig(t), Closed: rapid.Bool().Draw(t, "closed")}
+	return commands.Create{Name: stream.Name(drawString(t, "name")), Config: drawConfig(t), Closed: rapid.Bool().Draw(t, "closed")}
 }
 
 func drawProducer(t *rapid.T) stream.Producer {
@@ -82,7 +90,7 @@ func drawClose(t *rapid.T) *commands.Close {
 		c.Match = ptr(stream.Offset(edges(t, "match")))
 	}
 	if rapid.Bool().Draw(t, "has stream-seq") {
-		c.StreamSeq = ptr(string(rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "stream-seq")))
+		c.StreamSeq = ptr(drawString(t, "stream-seq"))
 	}
 	return c
 }
@@ -90,9 +98,9 @@ func drawClose(t *rapid.T) *commands.Close {
 func drawRegister(t *rapid.T) *commands.RegisterNode {
 	m := &commands.RegisterNode{
 		Node:    commands.NodeID(rapid.Uint32().Draw(t, "node")),
-		Address: rapid.String().Draw(t, "address"),
+		Address: drawString(t, "address"),
 		Level:   rapid.Uint32().Draw(t, "level"),
-		Release: rapid.String().Draw(t, "release"),
+		Release: drawString(t, "release"),
 	}
 	copy(m.Cluster[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "cluster"))
 	copy(m.Incarnation[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "incarnation"))
@@ -123,7 +131,7 @@ func drawCommand(t *rapid.T) commands.Command {
 	case commands.KindCheckpoint:
 		return &commands.Checkpoint{At: commands.Index(edges(t, "at")), Digest: commands.Digest(edges(t, "digest"))}
 	case commands.KindActivate:
-		return &commands.Activate{Level: rapid.Uint32().Draw(t, "level"), Release: rapid.String().Draw(t, "release")}
+		return &commands.Activate{Level: rapid.Uint32().Draw(t, "level"), Release: drawString(t, "release")}
 	default:
 		t.Fatalf("no generator for kind %v", kind)
 		return nil
