@@ -79,6 +79,7 @@ func TestDurableCreateRefusals(t *testing.T) {
 		{"expiry that is no time", []string{wire.StreamExpiresAt, "tomorrow"}, "", 400},
 		{"expiry without a zone", []string{wire.StreamExpiresAt, "2030-01-01T00:00:00"}, "", 400},
 		{"long content type", []string{"Content-Type", "text/" + strings.Repeat("x", stream.MaxContentType)}, "", 400},
+		{"content type beyond ASCII", []string{"Content-Type", "text/caf\xe9"}, "", 400},
 		{"invalid JSON", []string{"Content-Type", typeJSON}, `{"a":`, 400},
 		{"JSON that is not UTF-8", []string{"Content-Type", typeJSON}, "\"\xff\"", 400},
 		{"JSON of space", []string{"Content-Type", typeJSON}, "  ", 400},

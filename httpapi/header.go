@@ -63,6 +63,11 @@ func checkContentType(contentType string) error {
 		return stream.Errorf(stream.CodeBadRequest, "Content-Type has %d bytes; at most %d are allowed",
 			len(contentType), stream.MaxContentType)
 	}
+	for i := range len(contentType) {
+		if contentType[i] < ' ' || contentType[i] > '~' {
+			return stream.Errorf(stream.CodeBadRequest, "Content-Type %q has characters outside printable ASCII", contentType)
+		}
+	}
 	return nil
 }
 
