@@ -280,33 +280,36 @@ func TestFollow(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	s := newShell(t)
-	for message, args := range map[string][]string{
-		`unknown command "frob" for "picomq"; see picomq --help`: {"frob"},
-		"accepts 1 arg(s), received 0; see picomq read --help":   {"read"},
-		"unknown flag: --frob":                                   {"read", "--frob", "a"},
-		`invalid argument "x" for "--count" flag`:                {"read", "--count", "x", "a"},
-		"has an empty segment":                                   {"read", "a//b"},
-		"the reserved segment":                                   {"create", "__ds/a"},
-		"--from and --timestamp exclude each other":              {"read", "--from", "1", "--timestamp", "1", "a"},
-		"--count and --timestamp must not be negative":           {"read", "--count", "-1", "a"},
-		`--from is "x y"; give a sequence`:                       {"read", "--from", "x y", "a"},
-		`--format is "xml"; use lines, json or raw`:              {"read", "--format", "xml", "a"},
-		`--live is "push"`:                                       {"tail", "-f", "--live", "push", "a"},
-		`SEQ: "-1" is not a plain decimal number`:                {"trim", "--", "a", "-1"},
-		"--ttl and --expires-at exclude each other":              {"create", "--ttl", "1s", "--expires-at", "2031-01-01T00:00:00Z", "a"},
-		"--ttl is 1.5s; it must be whole seconds":                {"create", "--ttl", "1500ms", "a"},
-		`--expires-at is "tomorrow"`:                             {"create", "--expires-at", "tomorrow", "a"},
-		"--whole and --body exclude each other":                  {"append", "--whole", "--body", "x", "a"},
-		"--batch is 0; it must be 1 to 65536":                    {"append", "--batch", "0", "a"},
-		"--linger is -1s":                                        {"append", "--linger", "-1s", "a"},
-		"--producer-epoch needs --producer":                      {"append", "--producer-epoch", "1", "a"},
-		`--header is "k"; write NAME=VALUE`:                      {"append", "--header", "k", "a"},
-		"--limit is -1":                                          {"ls", "--limit", "-1"},
-		`--protocol: protocol "amqp" is not known`:               {"ls", "--protocol", "amqp"},
-		"--endpoint: endpoint \"ftp://x\"":                       {"ls", "--endpoint", "ftp://x"},
-		"--size is 3; it must be 18 to":                          {"bench", "--size", "3"},
+	for _, c := range []struct {
+		message string
+		args    []string
+	}{
+		{`unknown command "frob" for "picomq"; see picomq --help`, []string{"frob"}},
+		{"accepts 1 arg(s), received 0; see picomq read --help", []string{"read"}},
+		{"unknown flag: --frob", []string{"read", "--frob", "a"}},
+		{`invalid argument "x" for "--count" flag`, []string{"read", "--count", "x", "a"}},
+		{"has an empty segment", []string{"read", "a//b"}},
+		{"the reserved segment", []string{"create", "__ds/a"}},
+		{"--from and --timestamp exclude each other", []string{"read", "--from", "1", "--timestamp", "1", "a"}},
+		{"--count and --timestamp must not be negative", []string{"read", "--count", "-1", "a"}},
+		{`--from is "x y"; give a sequence`, []string{"read", "--from", "x y", "a"}},
+		{`--format is "xml"; use lines, json or raw`, []string{"read", "--format", "xml", "a"}},
+		{`--live is "push"`, []string{"tail", "-f", "--live", "push", "a"}},
+		{`SEQ: "-1" is not a plain decimal number`, []string{"trim", "--", "a", "-1"}},
+		{"--ttl and --expires-at exclude each other", []string{"create", "--ttl", "1s", "--expires-at", "2031-01-01T00:00:00Z", "a"}},
+		{"--ttl is 1.5s; it must be whole seconds", []string{"create", "--ttl", "1500ms", "a"}},
+		{`--expires-at is "tomorrow"`, []string{"create", "--expires-at", "tomorrow", "a"}},
+		{"--whole and --body exclude each other", []string{"append", "--whole", "--body", "x", "a"}},
+		{"--batch is 0; it must be 1 to 65536", []string{"append", "--batch", "0", "a"}},
+		{"--linger is -1s", []string{"append", "--linger", "-1s", "a"}},
+		{"--producer-epoch needs --producer", []string{"append", "--producer-epoch", "1", "a"}},
+		{`--header is "k"; write NAME=VALUE`, []string{"append", "--header", "k", "a"}},
+		{"--limit is -1", []string{"ls", "--limit", "-1"}},
+		{`--protocol: protocol "amqp" is not known`, []string{"ls", "--protocol", "amqp"}},
+		{"--endpoint: endpoint \"ftp://x\"", []string{"ls", "--endpoint", "ftp://x"}},
+		{"--size is 3; it must be 18 to", []string{"bench", "--size", "3"}},
 	} {
-		s.fails(2, message, args...)
+		s.fails(2, c.message, c.args...)
 	}
 	s.server.Stop()
 	s.fails(1, "the server cannot be reached", "ls")
