@@ -11,13 +11,13 @@
 // Indexes are dense: row n+1 is written when row n is committed, never before,
 // and nothing is ever inserted between them. An append is one autocommitted
 // statement, which locks the row of log_head, gives the next index, inserts
-// the row and its origin, and notifies. On Postgres it travels as one message of
-// the simple protocol, so nothing from the client is awaited while the lock is
-// held, at whatever byte it stops sending; and the server ends a statement, an idle transaction
-// and a silent connection after less than a second ([ServerTimeout]), so a node
-// that freezes anywhere cannot stop the appends of the others. The database's
-// clock is read after the lock is taken: times follow the order of indexes as
-// far as that clock does.
+// the row and its origin, and notifies. On Postgres it travels as one message
+// of the simple protocol, so nothing from the client is awaited while the lock
+// is held, at whatever byte it stops sending. The server also ends a
+// statement, an idle transaction and a silent connection after less than a
+// second ([ServerTimeout]). So a node that freezes anywhere cannot stop the
+// appends of the others. The database's clock is read after the lock is taken:
+// times follow the order of indexes as far as that clock does.
 //
 // The isolation is READ COMMITTED, set for each connection. The statement that
 // waited for the lock goes on from the newest head; its check of the
@@ -66,8 +66,9 @@
 //
 // # Which databases are accepted
 //
-// [Open] refuses a Postgres that is a standby, or has fsync or
-// synchronous_commit off: what it acknowledges may be gone after a crash.
+// [Open] refuses a Postgres that is a standby, or has fsync,
+// synchronous_commit or full_page_writes off: what it acknowledges may be gone
+// after a crash.
 // Every connection is checked to be to a primary. A pooler between must keep
 // sessions (PgBouncer: pool_mode=session), because settings and LISTEN belong
 // to one. A database migrated by a newer release is refused.

@@ -63,15 +63,30 @@ func holdHead(t *testing.T, d *sqllogtest.Database) *sql.Tx {
 	return tx
 }
 
-// waiting is the backend that waits for log_head in this schema.
-func waiting(t *testing.T, d *sqllogtest.Database) (pid int) {
-	t.Helper()
-	const query = `SELECT a.pid FROM pg_stat_activity AS a JOIN pg_locks AS l ON l.pid = a.pid
+const waitingQuery = `SELECT a.pid FROM pg_stat_activity AS a JOIN pg_locks AS l ON l.pid = a.pid
 WHERE a.wait_event_type = 'Lock' AND l.relation = 'log_head'::regclass LIMIT 1`
+
+// awaitWaiting returns when a backend waits for log_head in this schema.
+func awaitWaiting(t *testing.T, d *sqllogtest.Database) {
+	t.Helper()
+	var pid int
 	require.Eventually(t, func() bool {
-		return d.Admin.QueryRowContext(t.Context(), query).Scan(&pid) == nil
+		return d.Admin.QueryRowContext(t.Context(), waitingQuery).Scan(&pid) == nil
 	}, 30*time.Second, time.Millisecond)
-	return pid
+}
+
+// terminateUntilAnswered terminates the backend that waits for log_head, again
+// when it had given up by itself just then.
+func terminateUntilAnswered(t *testing.T, d *sqllogtest.Database, answers <-chan answer) answer {
+	t.Helper()
+	for {
+		select {
+		case a := <-answers:
+			return a
+		case <-time.After(5 * time.Millisecond):
+			d.Exec(t, "SELECT pg_terminate_backend(pid) FROM ("+waitingQuery+") AS waiting")
+		}
+	}
 }
 
 type answer struct {
@@ -99,7 +114,7 @@ func TestPostgresClockIsReadUnderTheLock(t *testing.T) {
 			l := openPostgres(t, d)
 			holder := holdHead(t, d)
 			answers := appendAside(t, l, insert(1))
-			waiting(t, d)
+			awaitWaiting(t, d)
 			var released int64
 			require.NoError(t, holder.QueryRowContext(t.Context(),
 				"SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM pg_sleep(0.02)").Scan(&released))
@@ -116,9 +131,7 @@ func TestPostgresTerminatedWhileAppending(t *testing.T) {
 	l := openPostgres(t, d)
 	holder := holdHead(t, d)
 	answers := appendAside(t, l, insert(1))
-	d.Exec(t, "SELECT pg_terminate_backend($1)", waiting(t, d))
-	a := <-answers
-	require.ErrorIs(t, a.err, commands.ErrUnknown)
+	require.ErrorIs(t, terminateUntilAnswered(t, d, answers).err, commands.ErrUnknown)
 	require.NoError(t, holder.Rollback())
 
 	_, _, found, err := l.FindOrigin(t.Context(), insert(1).Origin)
@@ -165,7 +178,7 @@ func TestPostgresAnswerLost(t *testing.T) {
 func TestPostgresSilentServerIsUnknown(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	p := startProxy(t, d.URL)
-	l, err := sqllog.Open(t.Context(), p.url, sqllog.Options{Timeout: 200 * time.Millisecond})
+	l, err := sqllog.Open(t.Context(), p.url, sqllog.Options{Timeout: time.Second})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	p.mute.Store(true)
