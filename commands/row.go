@@ -104,6 +104,11 @@ var (
 	ErrLostTail = errors.New("the log lost rows that were applied")
 )
 
+// ErrDamaged is a log that contradicts itself: an index is missing, a row does
+// not name its predecessor, a payload does not match its digest. Reading again
+// gives the same.
+var ErrDamaged = errors.New("the log is damaged")
+
 // LostTailError says that the log does not hold a row that this node applied:
 // the database was restored from an older copy, or failed over to a replica
 // that lacked commits.

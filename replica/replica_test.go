@@ -293,6 +293,28 @@ func TestARowThatCannotBeReadEndsTheReplica(t *testing.T) {
 	require.ErrorAs(t, r.Err(), &unknown)
 }
 
+// damagedLog cannot read its rows once damaged is set.
+type damagedLog struct {
+	replica.Log
+	damaged atomic.Bool
+}
+
+func (l *damagedLog) Read(ctx context.Context, after commands.Index, maxRows, maxBytes int) ([]commands.Row, error) {
+	if l.damaged.Load() {
+		return nil, fmt.Errorf("read: %w: row 2 follows row 0", commands.ErrDamaged)
+	}
+	return l.Log.Read(ctx, after, maxRows, maxBytes)
+}
+
+func TestADamagedLogEndsTheReplica(t *testing.T) {
+	c := newCluster(t)
+	log := &damagedLog{Log: c.log.Peer()}
+	r := c.start(c.config(log), 0)
+	log.damaged.Store(true)
+	<-r.Failed()
+	require.ErrorIs(t, r.Err(), commands.ErrDamaged)
+}
+
 func TestAReportThatDisagreesEndsTheReplica(t *testing.T) {
 	c := newCluster(t)
 	cfg := c.config(c.log.Peer())

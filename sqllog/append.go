@@ -91,7 +91,7 @@ WHERE h.log = 0`
 	return lost
 }
 
-var errNoHead = errors.New("the table log_head has no row for log 0: the database is not whole; restore it")
+var errNoHead = fmt.Errorf("%w: the table log_head has no row for log 0; restore the database", commands.ErrDamaged)
 
 // FindOrigin looks up the row that an origin came to stand in, with the digest
 // of its payload (see [commands.PayloadDigest]) as it was inserted.

@@ -9,10 +9,6 @@ import (
 	"github.com/picomq/picomq/commands"
 )
 
-// ErrDamaged is a log whose rows contradict each other: a missing index, a
-// broken chain, a payload that does not match its digest.
-var ErrDamaged = errors.New("the log is damaged")
-
 // readRows is the most rows that one Read returns.
 const readRows = 1 << 20
 
@@ -30,9 +26,9 @@ WHERE log = 0 AND idx > $1 AND idx <= (
 ORDER BY idx`
 
 // Read returns the rows that follow an index, without a gap: at most maxRows
-// (1 to 1<<20; others are taken for the nearest), and as many as have maxBytes of payload together, but at least
-// one when one exists. No rows means that the log ends at or before after. The
-// chain between the rows and their payloads are verified: [ErrDamaged].
+// (1 to 1<<20; others are taken for the nearest), and as many as have maxBytes
+// of payload together, but at least one when one exists. No rows means that the log ends at or before after. The
+// chain between the rows and their payloads are verified: [commands.ErrDamaged].
 func (l *Log) Read(ctx context.Context, after commands.Index, maxRows, maxBytes int) (list []commands.Row, err error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
@@ -68,11 +64,11 @@ func scanRow(rows *sql.Rows, before commands.Position) (commands.Row, error) {
 	}
 	switch {
 	case row.Index != before.Index+1:
-		return row, fmt.Errorf("%w: row %d follows row %d", ErrDamaged, row.Index, before.Index)
+		return row, fmt.Errorf("%w: row %d follows row %d", commands.ErrDamaged, row.Index, before.Index)
 	case before.Row != 0 && row.Previous != before.Row:
-		return row, fmt.Errorf("%w: row %d names %016x as its predecessor, which is %v", ErrDamaged, row.Index, uint64(row.Previous), before)
+		return row, fmt.Errorf("%w: row %d names %016x as its predecessor, which is %v", commands.ErrDamaged, row.Index, uint64(row.Previous), before)
 	case commands.PayloadDigest(row.Payload) != uint64(digest):
-		return row, fmt.Errorf("%w: the payload of row %d does not match its digest", ErrDamaged, row.Index)
+		return row, fmt.Errorf("%w: the payload of row %d does not match its digest", commands.ErrDamaged, row.Index)
 	}
 	return row, nil
 }

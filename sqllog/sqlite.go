@@ -63,8 +63,7 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 	if err := migrations.Run(ctx, l.writer); err != nil {
 		return l, fmt.Errorf("%s: %w", path, err)
 	}
-	// SQLite syncs the content of its files. Their names are in the folder.
-	if err := syncFolder(filepath.Dir(path)); err != nil {
+	if err := syncNames(path); err != nil {
 		return l, err
 	}
 	l.reader, err = l.sqlitePool(path, ReaderPoolSize, "query_only(1)")
@@ -111,6 +110,18 @@ func createFolder(path string) error {
 		return err
 	}
 	return syncFolder(parent)
+}
+
+// syncNames makes durable that a file is there. SQLite syncs the content of its
+// files; their names are in the folder, and the folder's in its parent: whoever
+// made the folder may have died before it synced that. A parent that may not be
+// read was made by somebody else, long ago.
+func syncNames(path string) error {
+	folder := filepath.Dir(path)
+	if err := syncFolder(filepath.Dir(folder)); err != nil && !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	return syncFolder(folder)
 }
 
 // syncFolder makes the names in a folder durable.

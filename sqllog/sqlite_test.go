@@ -124,7 +124,7 @@ func TestDamagedRowsAreNotHandedOut(t *testing.T) {
 		}
 		execSQLite(t, path, statement)
 		rows, err := l.Read(t.Context(), 0, 10, 1000)
-		require.ErrorIs(t, err, sqllog.ErrDamaged)
+		require.ErrorIs(t, err, commands.ErrDamaged)
 		assert.ErrorContains(t, err, why)
 		assert.Empty(t, rows)
 	}
