@@ -19,7 +19,7 @@ const (
 	deleteTimeout = 2 * time.Minute
 	// Readers get as long as deliverQuiet without a record, and deliverWait at
 	// most, to receive what was appended last.
-	deliverQuiet  = 200 * time.Millisecond
+	deliverQuiet  = 500 * time.Millisecond
 	deliverWait   = 5 * time.Second
 	progressEvery = 250 * time.Millisecond
 )
