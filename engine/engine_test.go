@@ -419,8 +419,18 @@ func TestLimitsOfARead(t *testing.T) {
 	n.create(t, "a", "text/plain", "aaaa", "bb", "c", "dddddd")
 	n.append(t, "a", "ee")
 	for _, c := range []struct{ from, bytes, records, want int }{
-		{0, 1, 0, 1}, {0, 4, 0, 1}, {0, 6, 0, 2}, {0, 7, 0, 3}, {0, 12, 0, 3}, {0, 13, 0, 4}, {0, 15, 0, 5}, {0, 100, 2, 2},
-		{0, 100, 5, 5}, {1, 3, 0, 2}, {3, 1, 0, 1}, {3, 100, 1, 1},
+		{0, 1, 0, 1},
+		{0, 4, 0, 1},
+		{0, 6, 0, 2},
+		{0, 7, 0, 3},
+		{0, 12, 0, 3},
+		{0, 13, 0, 4},
+		{0, 15, 0, 5},
+		{0, 100, 2, 2},
+		{0, 100, 5, 5},
+		{1, 3, 0, 2},
+		{3, 1, 0, 1},
+		{3, 100, 1, 1},
 	} {
 		got, err := n.Read(t.Context(), "a", stream.ReadRequest{From: stream.At(stream.Offset(c.from)), MaxBytes: c.bytes, MaxRecords: c.records})
 		require.NoError(t, err)

@@ -194,10 +194,11 @@ func (r *Replica) checkReports(entry *commands.Entry, outcome *statemachine.Outc
 			if !ok || j >= len(outcome.Proposals[i].Results) {
 				continue
 			}
-			switch outcome.Proposals[i].Results[j].Verdict {
-			case statemachine.Accepted:
+			verdict := outcome.Proposals[i].Results[j].Verdict
+			if verdict == statemachine.Accepted {
 				r.agreed = report.At
-			case statemachine.Diverged:
+			}
+			if verdict == statemachine.Diverged {
 				return fatalf("the state diverged: node %d reported digest %016x at row %d, which is not this node's; they last agreed at row %d; "+
 					"nothing is acknowledged from a state in doubt", entry.Proposals[i].Origin.Node, uint64(report.Digest), report.At, r.agreed)
 			}

@@ -16,13 +16,12 @@ import (
 
 // fill creates streams until a snapshot at or after the present index was
 // confirmed.
-func fill(t *testing.T, r *replica.Replica, prefix string) commands.Index {
+func fill(t *testing.T, r *replica.Replica, prefix string) {
 	t.Helper()
 	begun := r.Applied()
 	for i := 0; r.Stats().SnapshotIndex <= begun; i++ {
 		propose(t, r, create(fmt.Sprintf("%s/%d", prefix, i)))
 	}
-	return r.Stats().SnapshotIndex
 }
 
 func snapshots(t *testing.T, c *cluster) []commands.Snapshot {
