@@ -14,7 +14,7 @@ import (
 // when the one it was encoded for is deleted meanwhile.
 const maxResubmits = 3
 
-// appendOverhead is what an append costs in memory beside its bodies, in bytes.
+// appendOverhead is what an append costs in memory beside its records, in bytes.
 const appendOverhead = 512
 
 // pending is an append on its way: the tag of its blobwal.Append.
@@ -107,13 +107,7 @@ func (e *Engine) checkType(ctx context.Context, st *statemachine.Stream, r *stre
 // submit hands an append to the writer and waits for what comes of it.
 func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outcome {
 	p.done = make(chan outcome, 1)
-	p.size = appendOverhead
-	for i := range a.Records {
-		p.size += int64(len(a.Records[i].Body)) + 8
-		for _, h := range a.Records[i].Headers {
-			p.size += int64(len(h.Name) + len(h.Value))
-		}
-	}
+	p.size = appendOverhead + stream.MemoryOf(a.Records)
 	if held := e.inFlight.Add(p.size); held > e.cfg.InFlightBytes && held > p.size {
 		e.inFlight.Add(-p.size)
 		err := stream.Errorf(stream.CodeOverloaded, "%d bytes of appends are under way; nothing was written, try again", held-p.size)

@@ -120,13 +120,17 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) Writer() blobwal.Stats { return e.writer.Stats() }
 
 // Storage is why the last segment could not be stored, or nil. It stays until
-// one is stored again.
+// one is stored again, or somebody finds out that the bucket takes objects and
+// says so with [Engine.Stored].
 func (e *Engine) Storage() error {
 	if err := e.storage.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
+
+// Stored ends what Storage says.
+func (e *Engine) Stored() { e.storage.Store(nil) }
 
 // InFlight is the bytes of appends that are not decided yet.
 func (e *Engine) InFlight() int64 { return e.inFlight.Load() }

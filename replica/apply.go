@@ -106,20 +106,25 @@ func (r *Replica) apply(row commands.Row) error {
 	if err != nil {
 		return err
 	}
-	outcome := r.state.Apply(&entry)
+	return r.applyEntry(&entry, row)
+}
+
+// applyEntry is apply for a row that was checked and decoded.
+func (r *Replica) applyEntry(entry *commands.Entry, row commands.Row) error {
+	outcome := r.state.Apply(entry)
 	if outcome.OutOfOrder {
 		return fatalf("row %d does not follow the state, which is at row %d", entry.Index, r.state.Index())
 	}
 	r.applied = row.Position()
 	r.snapshot.applied(len(row.Payload))
-	if err := r.checkReports(&entry, outcome); err != nil {
+	if err := r.checkReports(entry, outcome); err != nil {
 		return err
 	}
 	r.cfg.Published(outcome)
 	r.publish()
-	r.answerOwn(&entry, outcome)
+	r.answerOwn(entry, outcome)
 	r.report()
-	r.checkFenced(&entry)
+	r.checkFenced(entry)
 	return nil
 }
 
@@ -127,6 +132,7 @@ func (r *Replica) apply(row commands.Row) error {
 func (r *Replica) publish() {
 	r.appliedIndex.Store(uint64(r.applied.Index))
 	r.mu.Lock()
+	r.published = r.applied
 	close(r.progress)
 	r.progress = make(chan struct{})
 	r.mu.Unlock()

@@ -108,6 +108,14 @@ func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*i
 	}
 	payload := commands.Payload{Clock: stream.Time(r.cfg.Now().UnixMilli()), Proposals: []commands.Proposal{proposal}}
 	insert := commands.Insert{Origin: origin, Payload: payload.Encode(), Applied: r.applied, Summary: payload.Summary()}
+	// What goes in is what comes out, for ever: a row that cannot be read would
+	// stop every node, now and at each start.
+	decoded, err := commands.DecodePayload(insert.Payload)
+	if err != nil {
+		r.cfg.Logger.Error("commands were dropped: they cannot be read back", "error", err, "commands", insert.Summary.Kinds)
+		answerAll(items, stream.Errorf(stream.CodeInternal, "the change cannot be written so that it can be read again; nothing was written"))
+		return nil
+	}
 	at, err := r.insert(ctx, &insert)
 	if err != nil {
 		answerAll(items, refusalOf(err))
@@ -126,7 +134,8 @@ func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*i
 		}
 	}()
 	if at.Index == r.applied.Index+1 && at.Previous == r.applied.Row {
-		return r.apply(commands.Row{Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime, Payload: insert.Payload})
+		row := commands.Row{Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime, Payload: insert.Payload}
+		return r.applyEntry(&commands.Entry{Index: at.Index, DatabaseTime: at.DatabaseTime, Payload: decoded}, row)
 	}
 	return r.tailTo(ctx, at.Index)
 }
@@ -156,6 +165,8 @@ func refusalOf(err error) error {
 // an error only when the row certainly is not there (ErrNotSent, a refusal), or
 // when ctx ended before that could be known (ErrUnknown).
 func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Inserted, error) {
+	r.inserting.Store(int64(time.Since(r.started)))
+	defer r.inserting.Store(0)
 	giveUp := r.cfg.Now().Add(r.cfg.QueueTimeout)
 	doubt := false // an earlier try may still come to stand
 	for try := 0; ; try++ {

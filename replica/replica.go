@@ -42,12 +42,14 @@ type Replica struct {
 	appliedIndex atomic.Uint64
 	head         atomic.Uint64 // highest index known to be in the log
 	contact      atomic.Int64  // when the log last answered, as time since start
+	inserting    atomic.Int64  // when the insert under way began, likewise; 0: none is
 	started      time.Time
 	stats        counters
 
-	mu       sync.Mutex
-	progress chan struct{} // closed and replaced when appliedIndex grows
-	err      error         // why failed is closed
+	mu        sync.Mutex
+	progress  chan struct{} // closed and replaced when appliedIndex grows
+	published commands.Position
+	err       error // why failed is closed
 }
 
 // flight is the one row on its way.
@@ -76,13 +78,18 @@ func Open(ctx context.Context, cfg Config) (*Replica, error) {
 	if err := r.checkHead(ctx); err != nil {
 		return nil, err
 	}
+	r.publish()
 	return r, nil
 }
 
-// Register announces this process as a node and starts the loop. The command's
-// Node may be 0 for the lowest free number; the number and epoch are returned.
+// Register announces this process as a node and starts the loop, unless the log
+// lost what some node had applied: then it writes nothing. The command's Node
+// may be 0 for the lowest free number; the number and epoch are returned.
 func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (commands.NodeID, commands.Epoch, error) {
 	r.self = self
+	if err := r.checkMarks(ctx, self.Cluster); err != nil {
+		return 0, 0, err
+	}
 	var result statemachine.Result
 	var failure error
 	register := &item{
@@ -105,9 +112,13 @@ func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (com
 	}
 	r.self.Node, r.epoch = result.Node, result.Epoch
 	r.snapshot.prefix = fmt.Sprintf("%s/0000/snapshots/", self.Cluster)
+	if err := r.mark(ctx, r.applied); err != nil {
+		return 0, 0, err
+	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
 	r.loop.Go(func() { r.run(background) })
+	r.loop.Go(func() { r.marker(background) })
 	return result.Node, result.Epoch, nil
 }
 

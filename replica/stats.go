@@ -20,6 +20,7 @@ type Stats struct {
 	LogErrors     uint64 // calls to the log that failed
 	QueueBytes    int
 	SinceContact  time.Duration  // since the log last answered
+	Inserting     time.Duration  // how long the insert under way has been tried; 0: none is
 	SnapshotIndex commands.Index // of the last confirmed snapshot
 	Lag           commands.Index // rows the log had at the last look and this node had not applied
 }
@@ -29,9 +30,17 @@ func (r *Replica) Stats() Stats {
 	applied := r.Applied()
 	return Stats{
 		Applied: applied, Rows: r.stats.rows.Load(), Groups: r.stats.groups.Load(), Retries: r.stats.retries.Load(),
-		LogErrors: r.stats.logErrors.Load(), QueueBytes: r.queue.size(), SinceContact: r.Stale(),
+		LogErrors: r.stats.logErrors.Load(), QueueBytes: r.queue.size(), SinceContact: r.Stale(), Inserting: r.insertAge(),
 		SnapshotIndex: commands.Index(r.snapshot.taken.Load()), Lag: max(r.seen(), applied) - applied,
 	}
+}
+
+func (r *Replica) insertAge() time.Duration {
+	began := r.inserting.Load()
+	if began == 0 {
+		return 0
+	}
+	return time.Since(r.started) - time.Duration(began)
 }
 
 // saw notes the log's head as just learned.

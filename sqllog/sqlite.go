@@ -158,9 +158,12 @@ func lockFile(path string) (*flock.Flock, error) {
 
 // sqlitePool opens connections to the file and has them closed with the log.
 func (l *Log) sqlitePool(path string, size int, pragmas ...string) (*bun.DB, error) {
+	// Less than a call's own time, so that a file that is busy answers so, which
+	// says that nothing was written, and is not interrupted, which does not.
+	busy := l.timeout * 2 / 3
 	query := url.Values{
 		"_pragma": append([]string{
-			"busy_timeout(" + strconv.FormatInt(l.timeout.Milliseconds(), 10) + ")",
+			"busy_timeout(" + strconv.FormatInt(busy.Milliseconds(), 10) + ")",
 			"journal_mode(WAL)",
 			"synchronous(FULL)",
 			// Beyond the disk's cache on macOS; ignored elsewhere.

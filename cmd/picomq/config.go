@@ -82,7 +82,7 @@ func (c *config) validate() error {
 	}{
 		{c.walInterval >= 0 && c.walInterval <= time.Minute, fmt.Sprintf("--wal-interval %v: between 0 and 1m", c.walInterval)},
 		{c.walUploads >= 1 && c.walUploads <= 256, fmt.Sprintf("--wal-uploads %d: between 1 and 256", c.walUploads)},
-		{c.maxBody >= 1 && c.maxBody <= 1<<30, fmt.Sprintf("--max-body %d: between 1 and 1073741824 bytes", c.maxBody)},
+		{c.maxBody >= 1 && c.maxBody <= 128<<20, fmt.Sprintf("--max-body %d: between 1 and 134217728 bytes", c.maxBody)},
 		{c.cacheBytes >= 1<<20, fmt.Sprintf("--cache-bytes %d: at least 1048576", c.cacheBytes)},
 		{c.longPollTimeout > 0, fmt.Sprintf("--long-poll-timeout %v: more than 0", c.longPollTimeout)},
 		{c.sseMaxDuration > 0, fmt.Sprintf("--sse-max-duration %v: more than 0", c.sseMaxDuration)},
@@ -132,12 +132,32 @@ func (c *config) fillDefaults() error {
 		}
 	}
 	if c.cacheBytes == 0 {
-		c.cacheBytes = 256 << 20
-		if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-			c.cacheBytes = min(c.cacheBytes, max(limit/4, 1<<20))
-		}
+		c.cacheBytes = memoryShare(256<<20, 4)
 	}
 	return nil
+}
+
+// recordOverhead is the most that the records of one body take in a segment
+// beside their bytes.
+const recordOverhead = 8 << 20
+
+// maxAppend is the largest append, as stored, that a body can ask for.
+func (c *config) maxAppend() int64 { return c.maxBody + recordOverhead }
+
+// inFlight bounds the appends that are not decided yet, in bytes: at least one
+// of the largest.
+func (c *config) inFlight() int64 { return max(memoryShare(64<<20, 8), 2*c.maxAppend()) }
+
+// bodyBudget bounds the bodies of all requests, in bytes.
+func (c *config) bodyBudget() int64 { return max(memoryShare(256<<20, 4), c.maxBody) }
+
+// memoryShare is a bound in bytes: what is usual, or the part-th part of
+// GOMEMLIMIT when that is less, and never under a MiB.
+func memoryShare(usual, part int64) int64 {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		return min(usual, max(limit/part, 1<<20))
+	}
+	return usual
 }
 
 // logger writes to standard error.

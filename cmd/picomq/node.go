@@ -157,24 +157,53 @@ func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 		return err
 	}
 	n.engine, err = engine.New(engine.Config{
-		Replica: n.replica, Hub: n.hub, Cache: n.cache, Logger: n.logger, LocalReads: c.reads == "local",
+		Replica: n.replica, Hub: n.hub, Cache: n.cache, Logger: n.logger, LocalReads: c.reads == "local", InFlightBytes: c.inFlight(),
 		Writer: blobwal.WriterConfig{
 			Bucket: n.bucket, Identity: identity, Interval: c.walInterval, Slots: c.walUploads, Deadline: putDeadline, Logger: n.logger,
-			Observe: n.seals.observe,
+			MaxAppendBytes: int(c.maxAppend()), BacklogBytes: int(c.inFlight()), Observe: n.seals.observe,
 		},
 		AfterPut: afterPut, AfterCommit: afterCommit,
 	})
 	return err
 }
 
-// heartbeatEvery is how often a node tells the log that it lives.
-const heartbeatEvery = 5 * time.Second
+const (
+	// heartbeatEvery is how often a node tells the log that it lives.
+	heartbeatEvery = 5 * time.Second
+	// probeEvery is how often a bucket that took no segment is tried again
+	// while no append does so.
+	probeEvery = 2 * time.Second
+	// silenceLimit is how long the log may take before the node is not ready.
+	silenceLimit = 10 * time.Second
+)
 
 func (n *node) startUpkeep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	n.background.Go(func() { upkeep.New(n.replica, n.log, n.logger).Run(ctx) })
 	n.background.Go(func() { n.heartbeat(ctx) })
+	n.background.Go(func() { n.probe(ctx) })
+}
+
+// probe finds out whether a bucket that did not take a segment takes objects
+// again: a node that is not ready may get no append that would.
+func (n *node) probe(ctx context.Context) {
+	timer := time.NewTicker(probeEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if n.engine.Storage() == nil {
+			continue
+		}
+		if err := n.replica.Mark(ctx); err == nil {
+			n.logger.Info("the bucket takes objects again")
+			n.engine.Stored()
+		}
+	}
 }
 
 func (n *node) heartbeat(ctx context.Context) {
@@ -201,11 +230,12 @@ func (n *node) healthy() error {
 	if err := n.engine.Storage(); err != nil {
 		return fmt.Errorf("the bucket does not take segments: %w", err)
 	}
-	if n.log.Exclusive() {
-		return nil
+	stats := n.replica.Stats()
+	if stats.Inserting > silenceLimit {
+		return fmt.Errorf("the log has not taken a row for %v", stats.Inserting.Round(time.Second))
 	}
-	if stale := n.replica.Stale(); stale > 10*time.Second {
-		return fmt.Errorf("the log has not answered for %v", stale.Round(time.Second))
+	if !n.log.Exclusive() && stats.SinceContact > silenceLimit {
+		return fmt.Errorf("the log has not answered for %v", stats.SinceContact.Round(time.Second))
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sys/unix"
 
 	"github.com/picomq/picomq/httpapi"
 	"github.com/picomq/picomq/internal/cli"
@@ -21,6 +23,8 @@ import (
 const (
 	// drainTimeout bounds how long a stopping server waits for requests.
 	drainTimeout = 30 * time.Second
+	// stopTimeout bounds how long the appends take that were begun by then.
+	stopTimeout = 10 * time.Second
 	// Bounds on what a connection may do before a handler sees it.
 	maxHeaderBytes    = 64 << 10
 	readHeaderTimeout = 10 * time.Second
@@ -108,6 +112,21 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
+// reservedFiles is how many files and sockets connections leave to the rest of
+// the process: the log's, the bucket's, the admin listener's.
+const reservedFiles = 256
+
+// maxConnections is how many clients may be connected at a time, so that they
+// cannot take the files that their own requests need. More wait to be accepted.
+func maxConnections() int {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return 1 << 10
+	}
+	limit := int(min(files.Cur, 1<<20))
+	return max(limit-reservedFiles, limit/2, 1)
+}
+
 // announce prints the addresses, which matters where a port was picked.
 func announce(out io.Writer, public, admin net.Listener) {
 	_, _ = fmt.Fprintf(out, "listening on http://%s\n", public.Addr())
@@ -129,7 +148,7 @@ type server struct {
 func (s *server) start(c *config, public, admin net.Listener) error {
 	metrics := httpapi.NewMetrics()
 	api, err := httpapi.New(httpapi.Config{
-		Streams: s.node.engine, Logger: s.node.logger, Metrics: metrics, MaxBody: c.maxBody,
+		Streams: s.node.engine, Logger: s.node.logger, Metrics: metrics, MaxBody: c.maxBody, BodyBudget: c.bodyBudget(),
 		LongPollTimeout: c.longPollTimeout, SSEMaxDuration: c.sseMaxDuration, CORSOrigin: c.corsOrigin,
 	})
 	if err != nil {
@@ -138,7 +157,7 @@ func (s *server) start(c *config, public, admin net.Listener) error {
 	s.api = api
 	s.public = newServer(api.Handler())
 	s.public.Protocols.SetUnencryptedHTTP2(true)
-	go s.run(s.public, public)
+	go s.run(s.public, netutil.LimitListener(public, maxConnections()))
 	if admin == nil {
 		return nil
 	}
@@ -187,7 +206,9 @@ func (s *server) drain() {
 		s.node.logger.Warn("some requests did not end in time", "error", err)
 		_ = s.public.Close()
 	}
-	s.node.stop(ctx)
+	rest, cancelRest := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancelRest()
+	s.node.stop(rest)
 	if s.admin != nil {
 		_ = s.admin.Close()
 	}
