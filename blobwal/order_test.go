@@ -45,7 +45,7 @@ func TestOrderModel(t *testing.T) {
 			},
 			"upload": func(t *rapid.T) {
 				if len(pending) == 0 {
-					t.Skip()
+					return
 				}
 				i := rapid.IntRange(0, len(pending)-1).Draw(t, "which")
 				s := pending[i]
