@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -38,7 +39,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		// MinRead more, or the last read would grow the buffer once again.
 		buffer.Grow(int(min(r.ContentLength, bodyReserve)) + bytes.MinRead)
 	}
-	_, err := buffer.ReadFrom(a.meter(w, http.MaxBytesReader(w, r.Body, limit)))
+	_, err := buffer.ReadFrom(meteredBody{http.MaxBytesReader(w, r.Body, limit), a.reserve(w)})
 	if err != nil {
 		return nil, a.bodyError(err)
 	}
@@ -74,26 +75,33 @@ func (a *API) bodyError(err error) error {
 // when they arrive until their request is answered.
 type meteredBody struct {
 	io.Reader
-	exchange *exchange
-	api      *API
+	reserve wire.Reserve
 }
 
-func (a *API) meter(w http.ResponseWriter, body io.Reader) io.Reader {
-	e, ok := w.(*exchange)
-	if !ok {
-		return body
-	}
-	return &meteredBody{Reader: body, exchange: e, api: a}
-}
-
-func (m *meteredBody) Read(p []byte) (int, error) {
+func (m meteredBody) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
-	m.exchange.held += int64(n)
-	if held := m.api.bodies.Add(int64(n)); held > m.api.config.BodyBudget {
-		return n, stream.Errorf(stream.CodeOverloaded,
-			"the bodies of the requests under way fill %d bytes of memory; nothing was written, try again", m.api.config.BodyBudget)
+	if refused := m.reserve(int64(n)); refused != nil {
+		return n, refused
 	}
 	return n, err
+}
+
+// reserve counts memory against the budget of all bodies until the request that
+// w answers has its answer. A request that has all of the budget to itself may
+// exceed it: what bounds it are [Config.MaxBody] and [stream.MaxRecords].
+func (a *API) reserve(w http.ResponseWriter) wire.Reserve {
+	e, ok := w.(*exchange)
+	if !ok {
+		return func(int64) error { return nil }
+	}
+	return func(bytes int64) error {
+		e.held += bytes
+		if held := a.bodies.Add(bytes); held > a.config.BodyBudget && held > e.held {
+			return stream.Errorf(stream.CodeOverloaded,
+				"the bodies of the requests under way fill %d bytes of memory; nothing was written, try again", a.config.BodyBudget)
+		}
+		return nil
+	}
 }
 
 // refuseBody is for requests that must have no body: what names them.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -137,6 +138,48 @@ func TestAllBodiesTogetherAreBounded(t *testing.T) {
 	_, err = io.WriteString(conn, "x")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return s.api.bodies.Load() == 0 }, readyTimeout, readyTick)
+}
+
+func TestRecordsCountAgainstTheBudgetOfBodies(t *testing.T) {
+	const count = 1000
+	for _, row := range []struct{ name, path, contentType, body string }{
+		{"JSON messages", "/v1/stream/a", typeJSON, "[" + strings.Repeat("0,", count-1) + "0]"},
+		{"a JSON batch", "/a", wire.TypeBatchJSON, string(wire.EncodeJSONAppend(nil, make([]stream.Record, count)))},
+		{"a binary batch", "/a", wire.TypeBatch, string(wire.EncodeBinaryAppend(nil, make([]stream.Record, count)))},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			limit := int64(len(row.body))
+			s := newService(t, func(c *Config) { c.MaxBody, c.BodyBudget = limit, limit+count*stream.RecordMemory })
+			s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeJSON)
+			// Another request holds one byte.
+			conn := dial(t, s)
+			_, err := io.WriteString(conn, "POST /v1/stream/a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n1")
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return s.api.bodies.Load() == 1 }, readyTimeout, readyTick)
+			assert.Equal(t, 503, s.do(http.MethodPost, row.path, row.body, "Content-Type", row.contentType).status)
+			_, err = io.WriteString(conn, "1")
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return s.api.bodies.Load() == 0 }, readyTimeout, readyTick)
+			got := s.do(http.MethodPost, row.path, row.body, "Content-Type", row.contentType)
+			assert.NotEqual(t, 503, got.status, "alone it fits")
+		})
+	}
+}
+
+func TestRecordsOfOneRequestAreBounded(t *testing.T) {
+	const many = stream.MaxRecords + 1
+	for _, row := range []struct{ name, path, contentType, body string }{
+		{"JSON messages", "/v1/stream/a", typeJSON, "[" + strings.Repeat("0,", many-1) + "0]"},
+		{"a JSON batch", "/a", wire.TypeBatchJSON, string(wire.EncodeJSONAppend(nil, make([]stream.Record, many)))},
+		{"a binary batch", "/a", wire.TypeBatch, string(wire.EncodeBinaryAppend(nil, make([]stream.Record, many)))},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newService(t)
+			assert.Equal(t, 413, s.do(http.MethodPut, row.path, row.body, "Content-Type", row.contentType).status)
+			s.must(http.MethodPut, row.path, "", "Content-Type", typeJSON)
+			assert.Equal(t, 413, s.do(http.MethodPost, row.path, row.body, "Content-Type", row.contentType).status)
+		})
+	}
 }
 
 func TestOversizeHeadersAreRefused(t *testing.T) {

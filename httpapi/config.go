@@ -22,8 +22,11 @@ type Config struct {
 
 	// MaxBody is the largest request body in bytes. Default: 8 MiB.
 	MaxBody int64
-	// BodyBudget bounds the bytes of all request bodies in memory at one time;
-	// what does not fit is refused with 503. Default: 256 MiB, or four times
+	// BodyBudget bounds the memory of all requests' bodies at one time, in bytes:
+	// what has arrived, and the records decoded from it ([stream.RecordMemory]).
+	// What does not fit is refused with 503, except that one request alone always
+	// fits. The process that serves sets it from the memory it may take
+	// (GOMEMLIMIT); this package does not look. Default: 256 MiB, or four times
 	// MaxBody if that is more.
 	BodyBudget int64
 	// MaxSubscribers bounds the live readers, long polls and event streams

@@ -23,8 +23,10 @@
 //
 // # Bounds
 //
-// A request body is bounded by [Config.MaxBody], all of them together by
-// [Config.BodyBudget], and memory is taken as bytes arrive. A catch-up response of Durable Streams holds at most
+// A request body is bounded by [Config.MaxBody], the records in it by
+// [stream.MaxRecords], and the memory of all bodies and records together by
+// [Config.BodyBudget]: it is taken as bytes arrive, and for records only after
+// they have been counted. A catch-up response of Durable Streams holds at most
 // [maxReadBytes] of bodies, or one record if that is larger. Live readers (long
 // polls and event streams) are bounded by [Config.MaxSubscribers]; each holds an
 // offset and no queue, so that a slow one costs its socket only, and is cut when

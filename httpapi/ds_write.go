@@ -19,7 +19,7 @@ func (a *API) durableCreate(w http.ResponseWriter, r *http.Request, name stream.
 	if err != nil {
 		return err
 	}
-	records, err := durableRecords(config.ContentType, body)
+	records, err := durableRecords(config.ContentType, body, a.reserve(w))
 	if err != nil {
 		return err
 	}
@@ -48,12 +48,12 @@ func (a *API) durableCreate(w http.ResponseWriter, r *http.Request, name stream.
 
 // durableRecords are the records of a body of some content type: one for each
 // message of a JSON body, otherwise the body itself.
-func durableRecords(contentType string, body []byte) ([]stream.Record, error) {
+func durableRecords(contentType string, body []byte, reserve wire.Reserve) ([]stream.Record, error) {
 	switch {
 	case len(body) == 0:
 		return nil, nil
 	case stream.IsJSON(contentType):
-		return splitJSON(body)
+		return splitJSON(body, reserve)
 	default:
 		return []stream.Record{{Body: body}}, nil
 	}
@@ -69,7 +69,7 @@ func (a *API) durableAppend(w http.ResponseWriter, r *http.Request, name stream.
 	if err != nil {
 		return err
 	}
-	if err := addDurableBody(request, body); err != nil {
+	if err := addDurableBody(request, body, a.reserve(w)); err != nil {
 		return err
 	}
 	appended, err := a.config.Streams.Append(r.Context(), name, request)
@@ -101,7 +101,7 @@ func durableAppendHeaders(h http.Header) (*stream.AppendRequest, error) {
 
 // addDurableBody completes an append with its body. Without one it must be a
 // close, whose content type means nothing.
-func addDurableBody(request *stream.AppendRequest, body []byte) (err error) {
+func addDurableBody(request *stream.AppendRequest, body []byte, reserve wire.Reserve) (err error) {
 	switch {
 	case len(body) == 0 && request.Close:
 		request.ContentType = ""
@@ -112,7 +112,7 @@ func addDurableBody(request *stream.AppendRequest, body []byte) (err error) {
 	case request.ContentType == "":
 		return stream.Errorf(stream.CodeBadRequest, "an append needs a Content-Type, the stream's")
 	}
-	request.Records, err = durableRecords(request.ContentType, body)
+	request.Records, err = durableRecords(request.ContentType, body, reserve)
 	if err == nil && len(request.Records) == 0 {
 		return stream.Errorf(stream.CodeBadRequest, "an empty JSON array appends nothing; send at least one message")
 	}

@@ -12,7 +12,7 @@ type exchange struct {
 	timeout time.Duration // of the first write; longer responses take more
 	status  int           // 0 until the header is written
 	written int64
-	held    int64 // bytes of the request's body in memory, counted in API.bodies
+	held    int64 // bytes that the request's body takes in memory, counted in API.bodies
 	live    bool  // it waited for data: its duration says nothing about the service
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -13,10 +14,6 @@ import (
 // far below what makes common parsers give up, so that whatever is stored can
 // be read back.
 const maxJSONDepth = 512
-
-// maxMessages is the most messages in one body: each costs memory beside its
-// text, however short that is.
-const maxMessages = 1 << 20
 
 // splitJSON checks that a body is one JSON value in UTF-8 and cuts it into the
 // messages of a JSON stream: the elements of a top-level array (one level only),
@@ -26,9 +23,11 @@ const maxMessages = 1 << 20
 // trailing zeros, repeated keys and their order. The records' bodies are parts of
 // body.
 //
-// Time and memory are linear in the body. The errors are *[stream.Error] of code
-// [stream.CodeBadRequest], or [stream.CodeTooLarge] above [maxMessages].
-func splitJSON(body []byte) ([]stream.Record, error) {
+// Time and memory are linear in the body. Messages are counted, and reserve is
+// asked, before memory is taken for them. The errors are *[stream.Error] of code
+// [stream.CodeBadRequest], or [stream.CodeTooLarge] above [stream.MaxRecords], or
+// reserve's.
+func splitJSON(body []byte, reserve wire.Reserve) ([]stream.Record, error) {
 	if !utf8.Valid(body) {
 		return nil, stream.Errorf(stream.CodeBadRequest, "the body is not valid UTF-8, as JSON must be")
 	}
@@ -37,20 +36,29 @@ func splitJSON(body []byte) ([]stream.Record, error) {
 		return nil, invalidJSON(body)
 	}
 	cut := jsonCutter{text: value}
-	if value[0] == '[' {
-		cut.elements()
-	} else {
-		cut.records = []stream.Record{{Body: value}}
-		cut.skipValue(0)
-	}
+	count := 0
+	cut.messages(func([]byte) bool {
+		count++
+		return count <= stream.MaxRecords
+	})
 	switch {
 	case cut.tooDeep:
 		return nil, stream.Errorf(stream.CodeBadRequest, "the JSON body nests deeper than %d levels", maxJSONDepth)
-	case cut.tooMany:
+	case count > stream.MaxRecords:
 		return nil, stream.Errorf(stream.CodeTooLarge,
-			"the JSON array has more than %d elements; send them in several requests", maxMessages)
+			"the JSON array has more than %d elements; send them in several requests", stream.MaxRecords)
+	case count == 0:
+		return nil, nil
 	}
-	return cut.records, nil
+	if err := reserve.Records(count); err != nil {
+		return nil, err
+	}
+	records := make([]stream.Record, 0, count)
+	cut.messages(func(message []byte) bool {
+		records = append(records, stream.Record{Body: message})
+		return true
+	})
+	return records, nil
 }
 
 // jsonSpace is what JSON calls insignificant white space.
@@ -67,29 +75,27 @@ func invalidJSON(body []byte) error {
 // look at strings and brackets only.
 type jsonCutter struct {
 	text    []byte
-	records []stream.Record
 	tooDeep bool
-	tooMany bool
 }
 
-// elements cuts the top-level array that text is.
-func (c *jsonCutter) elements() {
-	at := 1
+// messages calls each with the text of one message after the other, until it
+// returns false.
+func (c *jsonCutter) messages(each func(text []byte) bool) {
+	if c.text[0] != '[' {
+		c.skipValue(0)
+		each(c.text)
+		return
+	}
+	at := c.skipSpace(1)
+	if c.text[at] == ']' {
+		return // an empty array: there are no trailing commas
+	}
 	for {
-		at = c.skipSpace(at)
-		if c.text[at] == ']' {
-			return // of an empty array: there are no trailing commas
-		}
-		if len(c.records) == maxMessages {
-			c.tooMany = true
-			return
-		}
 		end := c.skipValue(at)
-		c.records = append(c.records, stream.Record{Body: bytes.TrimRight(c.text[at:end:end], jsonSpace)})
-		if c.text[end] == ']' {
+		if !each(bytes.TrimRight(c.text[at:end:end], jsonSpace)) || c.text[end] == ']' {
 			return
 		}
-		at = end + 1 // past the comma
+		at = c.skipSpace(end + 1) // past the comma
 	}
 }
 

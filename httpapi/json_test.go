@@ -28,7 +28,7 @@ func TestSplitJSON(t *testing.T) {
 		{`["\\",1]`, []string{`"\\"`, `1`}},
 		{`["é\ud800"]`, []string{`"é\ud800"`}},
 	} {
-		records, err := splitJSON([]byte(row.body))
+		records, err := splitJSON([]byte(row.body), nil)
 		require.NoError(t, err, row.body)
 		assert.Equal(t, row.messages, bodiesOf(records), row.body)
 	}
@@ -47,22 +47,22 @@ func TestSplitJSONIsBounded(t *testing.T) {
 		return []byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))
 	}
 	// The outer array is taken apart: a message may be as deep as the limit.
-	_, err := splitJSON(nested(maxJSONDepth + 1))
+	_, err := splitJSON(nested(maxJSONDepth+1), nil)
 	assert.NoError(t, err)
 	for _, depth := range []int{maxJSONDepth + 2, 1_000_000} {
-		_, err = splitJSON(nested(depth))
+		_, err = splitJSON(nested(depth), nil)
 		assert.Equal(t, stream.CodeBadRequest, stream.CodeOf(err))
 	}
-	_, err = splitJSON([]byte(strings.Repeat(`{"a":`, maxJSONDepth+1) + "1" + strings.Repeat("}", maxJSONDepth+1)))
+	_, err = splitJSON([]byte(strings.Repeat(`{"a":`, maxJSONDepth+1)+"1"+strings.Repeat("}", maxJSONDepth+1)), nil)
 	assert.ErrorContains(t, err, "deeper")
 
 	array := func(elements int) []byte {
 		return []byte("[" + strings.Repeat("1,", elements-1) + "1]")
 	}
-	records, err := splitJSON(array(maxMessages))
+	records, err := splitJSON(array(stream.MaxRecords), nil)
 	require.NoError(t, err)
-	assert.Len(t, records, maxMessages)
-	_, err = splitJSON(array(maxMessages + 1))
+	assert.Len(t, records, stream.MaxRecords)
+	_, err = splitJSON(array(stream.MaxRecords+1), nil)
 	assert.Equal(t, stream.CodeTooLarge, stream.CodeOf(err))
 }
 
@@ -72,7 +72,7 @@ func TestSplitJSONSaysWhatIsWrong(t *testing.T) {
 		`[1,`:      "unexpected end",
 		"\"\xff\"": "not valid UTF-8",
 	} {
-		_, err := splitJSON([]byte(body))
+		_, err := splitJSON([]byte(body), nil)
 		assert.Equal(t, stream.CodeBadRequest, stream.CodeOf(err))
 		assert.ErrorContains(t, err, message)
 	}
@@ -85,7 +85,7 @@ func FuzzSplitJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		records, err := splitJSON(body)
+		records, err := splitJSON(body, nil)
 		if err != nil {
 			if stream.CodeOf(err) != stream.CodeBadRequest {
 				t.Fatalf("refused with %v", err)
@@ -119,7 +119,7 @@ func BenchmarkSplitJSON(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := splitJSON(body); err != nil {
+		if _, err := splitJSON(body, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -194,8 +194,9 @@ func TestPicoBatchTypesAreNotStreamTypes(t *testing.T) {
 
 func TestPicoLargeReadsAreBoundedInRecords(t *testing.T) {
 	s := newService(t)
-	records := make([]stream.Record, maxReadRecords+1)
+	records := make([]stream.Record, maxReadRecords)
 	s.must(http.MethodPut, "/a", string(wire.EncodeBinaryAppend(nil, records)), "Content-Type", wire.TypeBatch)
+	s.must(http.MethodPost, "/a", "one more")
 	got := s.must(http.MethodGet, "/a?format=binary&count=1000000", "")
 	read, err := wire.DecodeBinaryRead([]byte(got.body))
 	require.NoError(t, err)

@@ -87,9 +87,9 @@ func (a *API) picoRecords(w http.ResponseWriter, r *http.Request, contentType st
 	}
 	switch stream.MediaType(contentType) {
 	case wire.TypeBatch:
-		return wire.DecodeBinaryAppend(body)
+		return wire.DecodeBinaryAppend(body, a.reserve(w))
 	case wire.TypeBatchJSON:
-		return wire.DecodeJSONAppend(body)
+		return wire.DecodeJSONAppend(body, a.reserve(w))
 	default:
 		return []stream.Record{{Body: body}}, nil
 	}

@@ -56,10 +56,10 @@ func TestGoldenAppendBatches(t *testing.T) {
 	assert.Equal(t, goldenBinaryAppend, string(wire.EncodeBinaryAppend(nil, goldenRecords)))
 	assert.Equal(t, goldenJSONAppend, string(wire.EncodeJSONAppend(nil, goldenRecords)))
 
-	got, err := wire.DecodeBinaryAppend([]byte(goldenBinaryAppend))
+	got, err := wire.DecodeBinaryAppend([]byte(goldenBinaryAppend), nil)
 	require.NoError(t, err)
 	assertSame(t, goldenRecords, got)
-	got, err = wire.DecodeJSONAppend([]byte(goldenJSONAppend))
+	got, err = wire.DecodeJSONAppend([]byte(goldenJSONAppend), nil)
 	require.NoError(t, err)
 	assertSame(t, goldenRecords, got)
 }
@@ -136,7 +136,7 @@ func TestJSONBatchesThatAreRead(t *testing.T) {
 			[]stream.Record{{Body: []byte("a")}},
 		},
 	} {
-		got, err := wire.DecodeJSONAppend([]byte(c.text))
+		got, err := wire.DecodeJSONAppend([]byte(c.text), nil)
 		require.NoError(t, err, name)
 		assert.Empty(t, cmp.Diff(c.want, got, cmpopts.EquateEmpty()), name)
 	}
@@ -176,7 +176,7 @@ func TestJSONBatchesThatAreRefused(t *testing.T) {
 		`{"records":[{"body":"\ude00\ud83d"}]}`:                "half of a surrogate pair",
 		`{"records":[{"body":"a","headers":{"\ud800":"v"}}]}`:  "half of a surrogate pair",
 	} {
-		_, err := wire.DecodeJSONAppend([]byte(text))
+		_, err := wire.DecodeJSONAppend([]byte(text), nil)
 		assert.Equal(t, stream.CodeBadRequest, codeOf(t, err), text)
 		assert.ErrorContains(t, err, message, text)
 	}
@@ -207,7 +207,7 @@ func TestBinaryBatchesThatAreRefused(t *testing.T) {
 		{"value not UTF-8", "\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\xff\x00\x00\x00\x00", "a header value is not UTF-8"},
 		{"trailing byte", "\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00!", "1 bytes follow the last record"},
 	} {
-		_, err := wire.DecodeBinaryAppend([]byte(c.data))
+		_, err := wire.DecodeBinaryAppend([]byte(c.data), nil)
 		assert.Equal(t, stream.CodeBadRequest, codeOf(t, err), c.name)
 		assert.ErrorContains(t, err, c.message, c.name)
 	}
@@ -215,7 +215,7 @@ func TestBinaryBatchesThatAreRefused(t *testing.T) {
 
 func TestEveryTruncationIsRefused(t *testing.T) {
 	for cut := range len(goldenBinaryAppend) {
-		_, err := wire.DecodeBinaryAppend([]byte(goldenBinaryAppend[:cut]))
+		_, err := wire.DecodeBinaryAppend([]byte(goldenBinaryAppend[:cut]), nil)
 		assert.Error(t, err, "cut at %d", cut)
 	}
 	for cut := range len(goldenBinaryRead) {
@@ -223,7 +223,7 @@ func TestEveryTruncationIsRefused(t *testing.T) {
 		assert.Error(t, err, "cut at %d", cut)
 	}
 	for cut := range len(goldenJSONAppend) {
-		_, err := wire.DecodeJSONAppend([]byte(goldenJSONAppend[:cut]))
+		_, err := wire.DecodeJSONAppend([]byte(goldenJSONAppend[:cut]), nil)
 		assert.Error(t, err, "cut at %d", cut)
 	}
 	for cut := range len(goldenJSONRead) {
@@ -235,12 +235,12 @@ func TestEveryTruncationIsRefused(t *testing.T) {
 func TestBatchesSurviveTheRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := rapid.SliceOfN(anyRecord(), 1, 20).Draw(t, "records")
-		got, err := wire.DecodeBinaryAppend(wire.EncodeBinaryAppend(nil, records))
+		got, err := wire.DecodeBinaryAppend(wire.EncodeBinaryAppend(nil, records), nil)
 		require.NoError(t, err)
 		assertSame(t, records, got)
 		text := wire.EncodeJSONAppend(nil, records)
 		require.True(t, json.Valid(text), "%s", text)
-		got, err = wire.DecodeJSONAppend(text)
+		got, err = wire.DecodeJSONAppend(text, nil)
 		require.NoError(t, err)
 		assertSame(t, records, got)
 	})

@@ -33,7 +33,7 @@ func BenchmarkDecodeJSONAppend(b *testing.B) {
 	b.SetBytes(int64(len(batch)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := wire.DecodeJSONAppend(batch); err != nil {
+		if _, err := wire.DecodeJSONAppend(batch, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -54,7 +54,7 @@ func BenchmarkDecodeBinaryAppend(b *testing.B) {
 	b.SetBytes(int64(len(batch)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := wire.DecodeBinaryAppend(batch); err != nil {
+		if _, err := wire.DecodeBinaryAppend(batch, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

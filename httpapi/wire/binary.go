@@ -41,17 +41,28 @@ func EncodeBinaryAppend(dst []byte, records []stream.Record) []byte {
 	return dst
 }
 
-// DecodeBinaryAppend reads a binary batch of at least one record. Bodies share
-// the memory of data.
-func DecodeBinaryAppend(data []byte) ([]stream.Record, error) {
+// DecodeBinaryAppend reads a binary batch of 1 to [stream.MaxRecords] records.
+// Bodies share the memory of data. It asks reserve before it takes memory.
+func DecodeBinaryAppend(data []byte, reserve Reserve) ([]stream.Record, error) {
 	d := binaryDecoder{rest: data}
-	n := d.begin(minRecordBytes)
-	if d.err == nil && n == 0 {
-		return nil, emptyBatch()
+	n := int(d.begin(minRecordBytes))
+	if d.err == nil {
+		if err := checkCount(n); err != nil {
+			return nil, err
+		}
 	}
-	records := make([]stream.Record, n)
+	headers, text, err := d.measure(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := reserve.batch(n, headers, text); err != nil {
+		return nil, err
+	}
+	records, free := make([]stream.Record, n), make([]stream.Header, headers)
 	for i := range records {
-		d.record(&records[i])
+		count := d.count(minHeaderBytes, "headers")
+		records[i].Headers, free = d.headers(free[:count:count]), free[count:]
+		records[i].Body = d.bytes("a body")
 	}
 	if err := d.end(); err != nil {
 		return nil, err
@@ -122,10 +133,6 @@ func countRecords(runs []stream.Run) int {
 		n += runs[i].Len()
 	}
 	return n
-}
-
-func emptyBatch() error {
-	return stream.Errorf(stream.CodeBadRequest, "the batch has no records; send at least one")
 }
 
 // binaryDecoder takes fields off the front of a batch. After its first error
@@ -203,15 +210,37 @@ func (d *binaryDecoder) begin(recordSize uint64) uint32 {
 	return d.count(recordSize, "records")
 }
 
+// measure counts the headers of the n records that follow, and the bytes of
+// their names and values. It takes nothing off the batch and no memory.
+func (d binaryDecoder) measure(n int) (headers, text int, err error) {
+	for range n {
+		count := int(d.count(minHeaderBytes, "headers"))
+		headers += count
+		for range count {
+			text += len(d.bytes("a header name")) + len(d.bytes("a header value"))
+		}
+		d.bytes("a body")
+	}
+	return headers, text, d.end()
+}
+
 func (d *binaryDecoder) record(r *stream.Record) {
 	if n := d.count(minHeaderBytes, "headers"); n > 0 {
-		r.Headers = make([]stream.Header, n)
-	}
-	for i := range r.Headers {
-		r.Headers[i].Name = d.text("a header name")
-		r.Headers[i].Value = d.text("a header value")
+		r.Headers = d.headers(make([]stream.Header, n))
 	}
 	r.Body = d.bytes("a body")
+}
+
+// headers reads as many headers as into holds, and returns it, or nil for none.
+func (d *binaryDecoder) headers(into []stream.Header) []stream.Header {
+	for i := range into {
+		into[i].Name = d.text("a header name")
+		into[i].Value = d.text("a header value")
+	}
+	if len(into) == 0 {
+		return nil
+	}
+	return into
 }
 
 func (d *binaryDecoder) end() error {

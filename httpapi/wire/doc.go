@@ -23,7 +23,9 @@
 // they allocate, so that a decoder allocates at most [MaxAmplification] times
 // the bytes it was given. They refuse trailing bytes, names and values that
 // are not UTF-8, and in JSON an escaped half of a surrogate pair, which has no
-// UTF-8 form. A batch to append has at least one record; a read may be empty.
+// UTF-8 form. A batch to append has 1 to [stream.MaxRecords] records, more are
+// [stream.CodeTooLarge]; they are counted, and their memory asked for ([Reserve]),
+// before any is taken. A read may be empty.
 // In JSON, keys that the format does not name are ignored, null is the same as
 // an absent key, and a key of the format that comes twice is refused. Header
 // order and repeated header names are kept in every format; a JSON object then

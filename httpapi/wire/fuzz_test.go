@@ -34,7 +34,7 @@ func FuzzDecodeBinaryAppend(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var records []stream.Record
 		var err error
-		requireBounded(t, len(data), func() { records, err = wire.DecodeBinaryAppend(data) })
+		requireBounded(t, len(data), func() { records, err = wire.DecodeBinaryAppend(data, nil) })
 		if err == nil {
 			require.Equal(t, data, wire.EncodeBinaryAppend(nil, records), "a binary batch has one spelling")
 		}
@@ -55,11 +55,11 @@ func FuzzDecodeJSONAppend(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var records []stream.Record
 		var err error
-		requireBounded(t, len(data), func() { records, err = wire.DecodeJSONAppend(data) })
+		requireBounded(t, len(data), func() { records, err = wire.DecodeJSONAppend(data, nil) })
 		if err != nil {
 			return
 		}
-		again, err := wire.DecodeJSONAppend(wire.EncodeJSONAppend(nil, records))
+		again, err := wire.DecodeJSONAppend(wire.EncodeJSONAppend(nil, records), nil)
 		require.NoError(t, err)
 		assertSame(t, records, again)
 	})

@@ -70,36 +70,80 @@ func appendJSONRecord(dst []byte, headers []stream.Header, body []byte) []byte {
 	return append(dst, '}')
 }
 
-// DecodeJSONAppend reads a JSON batch of at least one record. Bodies written
-// without escapes share the memory of data.
-func DecodeJSONAppend(data []byte) ([]stream.Record, error) {
+// DecodeJSONAppend reads a JSON batch of 1 to [stream.MaxRecords] records.
+// Bodies written without escapes share the memory of data. It asks reserve before
+// it takes memory.
+func DecodeJSONAppend(data []byte, reserve Reserve) ([]stream.Record, error) {
 	s, err := newJSONScanner(data)
 	if err != nil {
 		return nil, err
 	}
-	var records []stream.Record
-	seen := false
-	s.object("the batch", func(key string) {
-		if key != "records" || s.null() {
+	found, count, headers := s.measureBatch()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if !found {
+		return nil, stream.Errorf(stream.CodeBadRequest, `the JSON batch has no "records"; send {"records":[…]}`)
+	}
+	if err := checkCount(count); err != nil {
+		return nil, err
+	}
+	// No copy of what is escaped, or of a header, is longer than its text.
+	if err := reserve.batch(count, headers, len(data)); err != nil {
+		return nil, err
+	}
+	records, free := make([]stream.Record, 0, count), make([]stream.Header, 0, headers)
+	s.batch(func() {
+		f := jsonFields{free: free}
+		f.read(s)
+		free = f.free
+		records = append(records, f.record)
+	})
+	if s.err != nil {
+		return nil, s.err
+	}
+	return records, nil
+}
+
+// batch calls record at each record of a batch, and tells whether the batch
+// names any list of them.
+func (s *jsonScanner) batch(record func()) (found bool) {
+	s.object("the batch", func(key []byte) {
+		if string(key) != "records" || s.null() {
 			s.skip()
 			return
 		}
-		s.once(&seen, key)
-		s.array("records", func() {
-			var f jsonFields
-			f.read(s)
-			records = append(records, f.record)
-		})
+		s.once(&found, "records")
+		s.array("records", record)
 	})
-	switch {
-	case s.err != nil:
-		return nil, s.err
-	case !seen:
-		return nil, stream.Errorf(stream.CodeBadRequest, `the JSON batch has no "records"; send {"records":[…]}`)
-	case len(records) == 0:
-		return nil, emptyBatch()
+	return found
+}
+
+// measureBatch counts the records of a batch and their headers, up to one record
+// more than are allowed. It returns to where it began.
+func (s *jsonScanner) measureBatch() (found bool, records, headers int) {
+	begin := s.pos
+	header := func([]byte) {
+		headers++
+		s.skip()
 	}
-	return records, nil
+	member := func(key []byte) {
+		if string(key) != "headers" || s.null() {
+			s.skip()
+			return
+		}
+		s.object("headers", header)
+	}
+	found = s.batch(func() {
+		if records > stream.MaxRecords {
+			s.skip()
+			return
+		}
+		records++
+		s.object("a record", member)
+	})
+	s.pos = begin
+	return found, records, headers
 }
 
 // DecodeJSONRead reads the JSON array of a read. Bodies written without
@@ -126,13 +170,14 @@ type jsonFields struct {
 	record     stream.Record
 	seq        stream.Offset
 	time       stream.Time
-	positioned bool // of a read: seq and timestamp are required
+	free       []stream.Header // capacity for the headers of this record and those after it
+	positioned bool            // of a read: seq and timestamp are required
 
 	hasHeaders, hasText, hasBase64, hasSeq, hasTime bool
 }
 
 func (f *jsonFields) read(s *jsonScanner) {
-	s.object("a record", func(key string) { f.member(s, key) })
+	s.object("a record", func(key []byte) { f.member(s, key) })
 	switch {
 	case s.err != nil:
 	case f.hasText == f.hasBase64:
@@ -142,18 +187,21 @@ func (f *jsonFields) read(s *jsonScanner) {
 	}
 }
 
-func (f *jsonFields) member(s *jsonScanner, key string) {
+func (f *jsonFields) member(s *jsonScanner, key []byte) {
 	if s.null() {
 		s.skip()
 		return
 	}
-	switch {
+	switch key := string(key); {
 	case key == "headers":
 		s.once(&f.hasHeaders, key)
-		s.object(key, func(name string) {
+		s.object(key, func(name []byte) {
 			value := s.text("a header value")
-			f.record.Headers = append(f.record.Headers, stream.Header{Name: name, Value: string(value)})
+			f.free = append(f.free, stream.Header{Name: string(name), Value: string(value)})
 		})
+		if n := len(f.free); n > 0 {
+			f.record.Headers, f.free = f.free[:n:n], f.free[n:]
+		}
 	case key == "body":
 		s.once(&f.hasText, key)
 		f.record.Body = s.text(key)

@@ -92,10 +92,11 @@ func (s *jsonScanner) step() {
 // null tells whether the next value is null.
 func (s *jsonScanner) null() bool { return s.err == nil && s.data[s.pos] == 'n' }
 
-// object calls member for each key of an object; member consumes the value.
-func (s *jsonScanner) object(what string, member func(key string)) {
+// object calls member for each key of an object, which may share the input;
+// member consumes the value.
+func (s *jsonScanner) object(what string, member func(key []byte)) {
 	s.items(what, "an object", '{', '}', func() {
-		key := string(s.text("a key"))
+		key := s.text("a key")
 		s.step() // the colon
 		if s.err == nil {
 			member(key)
