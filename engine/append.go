@@ -41,6 +41,9 @@ func (e *Engine) Append(ctx context.Context, name stream.Name, r *stream.AppendR
 	defer cancel()
 	for range maxResubmits {
 		st, err := e.current(ctx, name)
+		if stream.CodeOf(err) == stream.CodeNotFound {
+			err = stream.Errorf(stream.CodeNotFound, "there is no stream %q; create it first", name)
+		}
 		if err != nil {
 			return stream.Appended{}, err
 		}

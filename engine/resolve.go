@@ -60,7 +60,7 @@ func refuse(stale time.Duration, err *stream.Error) *stream.Error {
 }
 
 func notFound(name stream.Name) *stream.Error {
-	return stream.Errorf(stream.CodeNotFound, "there is no stream %q; create it first", name)
+	return stream.Errorf(stream.CodeNotFound, "there is no stream %q", name)
 }
 
 // lookup is the stream bound to name in the view, as new as stale says. A

@@ -43,8 +43,8 @@
 // A running replica notices that the log lost rows it applied, and ends. So that
 // the next start does not take the shorter log for whole and give the same
 // offsets out again, each node keeps a mark in the bucket: the last row it
-// applied, written after its registration, every few seconds while the log
-// grows, and when it ends. Register compares all marks with the log before it
+// applied, written at its start, every few seconds while the log grows, and when
+// it ends. Register compares all marks with the log before it
 // writes anything. Losses after the last mark are not noticed by a start.
 //
 // # Snapshots

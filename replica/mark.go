@@ -15,8 +15,8 @@ import (
 // A mark is a small object in the bucket that says how far a node had applied
 // the log: the memory of a lost tail that outlives the process which noticed it,
 // and notices one that happened while no process ran. Each node overwrites its
-// own: after its registration, every markEvery while the log grows, and when it
-// ends. What is lost of the log after the last mark of all nodes is not noticed
+// own: when [Replica.KeepMarks] is called, every markEvery while the log grows,
+// and when it ends. What is lost of the log after the last mark of all nodes is not noticed
 // by a start; a running node notices it by itself.
 const markEvery = 5 * time.Second
 
@@ -82,6 +82,17 @@ func (r *Replica) mark(ctx context.Context, at commands.Position) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", key, err)
 	}
+	return nil
+}
+
+// KeepMarks writes this node's mark now, and from now on by itself. Call it once
+// after Register, when it is certain that this process goes on with the
+// bucket's history: a mark of another history would refuse the right one.
+func (r *Replica) KeepMarks(ctx context.Context) error {
+	if err := r.Mark(ctx); err != nil {
+		return err
+	}
+	r.loop.Go(func() { r.marker(r.background) })
 	return nil
 }
 

@@ -23,12 +23,13 @@ type Replica struct {
 	pull  chan struct{} // capacity 1: somebody waits for rows of others
 
 	// Set by Open and Register before the loop starts.
-	self   commands.RegisterNode
-	epoch  commands.Epoch
-	view   statemachine.View
-	stop   context.CancelFunc
-	loop   sync.WaitGroup
-	failed chan struct{}
+	self       commands.RegisterNode
+	epoch      commands.Epoch
+	view       statemachine.View
+	stop       context.CancelFunc
+	background context.Context // of the goroutines; done once stop was called
+	loop       sync.WaitGroup
+	failed     chan struct{}
 
 	// Owned by the loop.
 	state    *statemachine.State
@@ -112,13 +113,8 @@ func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (com
 	}
 	r.self.Node, r.epoch = result.Node, result.Epoch
 	r.snapshot.prefix = fmt.Sprintf("%s/0000/snapshots/", self.Cluster)
-	if err := r.mark(ctx, r.applied); err != nil {
-		return 0, 0, err
-	}
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r.stop = stop
-	r.loop.Go(func() { r.run(background) })
-	r.loop.Go(func() { r.marker(background) })
+	r.background, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	r.loop.Go(func() { r.run(r.background) })
 	return result.Node, result.Epoch, nil
 }
 

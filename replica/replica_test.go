@@ -58,6 +58,7 @@ func (c *cluster) start(cfg replica.Config, node commands.NodeID) *replica.Repli
 	_, _, err = r.Register(c.t.Context(), self)
 	require.NoError(c.t, err)
 	c.t.Cleanup(r.Close)
+	require.NoError(c.t, r.KeepMarks(c.t.Context()))
 	return r
 }
 

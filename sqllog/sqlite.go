@@ -106,7 +106,7 @@ func createFolder(path string) error {
 	if err := createFolder(parent); err != nil {
 		return err
 	}
-	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	return syncFolder(parent)

@@ -51,7 +51,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.listen, "listen", "127.0.0.1:4437", "address of both protocols; port 0 picks one and prints it")
 	f.StringVar(&c.adminListen, "admin-listen", "127.0.0.1:4438", "address of health, readiness and metrics; empty for none")
 	f.StringVar(&c.metaURL, "meta-url", "", "command log: sqlite://PATH or postgres://… (default sqlite:// under --data)")
-	f.StringVar(&c.storage, "storage", "", "bucket: file:///PATH or mem:// (default file:// under --data)")
+	f.StringVar(&c.storage, "storage", "", "bucket: file:///PATH, or mem:// for a server of one run (default file:// under --data)")
 	f.Uint32Var(&c.nodeID, "node-id", 0, "force this node number (default: given by the log, remembered in --data)")
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
 	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 1ms for file and mem, 50ms for clouds)")
@@ -117,9 +117,9 @@ func (c *config) fillDefaults() error {
 		c.storage = (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(folder, "bucket"))}).String()
 	}
 	c.metaFlag = "--meta-url"
-	if c.metaURL == "" {
+	if c.metaURL == "" && !c.throwAway() {
 		c.metaFlag = "--data"
-		c.metaURL = "sqlite://" + filepath.ToSlash(filepath.Join(folder, "log.db"))
+		c.metaURL = "sqlite://" + filepath.ToSlash(filepath.Join(folder, logFile))
 	}
 	bucket, err := url.Parse(c.storage)
 	if err != nil || bucket.Scheme == "" {
@@ -136,6 +136,13 @@ func (c *config) fillDefaults() error {
 	}
 	return nil
 }
+
+// logFile is the SQLite file of a log that is kept in the data folder.
+const logFile = "log.db"
+
+// throwAway tells whether nothing is to be kept: records in memory, and no place
+// named for the log, which would be worth nothing without them.
+func (c *config) throwAway() bool { return strings.HasPrefix(c.storage, "mem:") && c.metaURL == "" }
 
 // recordOverhead is the most that the records of one body take in a segment
 // beside their bytes.

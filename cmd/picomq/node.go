@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -35,6 +37,7 @@ type node struct {
 	id          commands.NodeID
 	epoch       commands.Epoch
 	incarnation commands.Incarnation // the random name of this start
+	temporary   string               // a folder that goes with the node
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc
@@ -49,6 +52,11 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 			n.stop(context.WithoutCancel(ctx))
 		}
 	}()
+	if c.throwAway() {
+		if err := n.throwAway(c); err != nil {
+			return nil, err
+		}
+	}
 	wanted, err := rememberedNode(c.data, c.nodeID)
 	if err != nil {
 		return nil, err
@@ -76,6 +84,19 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 	return n, nil
 }
 
+// throwAway puts the log of a server whose records are in memory into a folder
+// that goes with it.
+func (n *node) throwAway(c *config) error {
+	folder, err := os.MkdirTemp("", "picomq-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the log: %w", err)
+	}
+	n.temporary, c.data = folder, folder
+	c.metaURL = "sqlite://" + filepath.ToSlash(filepath.Join(folder, logFile))
+	n.logger.Warn("records are in memory only: they and the log go when the server ends")
+	return nil
+}
+
 // register finds the cluster's identity, announces this process in the log and
 // claims its epoch in the bucket.
 func (n *node) register(ctx context.Context, wanted commands.NodeID) (blobwal.Identity, error) {
@@ -92,6 +113,9 @@ func (n *node) register(ctx context.Context, wanted commands.NodeID) (blobwal.Id
 	}
 	identity := blobwal.Identity{Cluster: cluster, Node: uint32(n.id), Epoch: uint64(n.epoch), Incarnation: n.incarnation}
 	if err := blobwal.WriteMarker(ctx, n.bucket, identity); err != nil {
+		return blobwal.Identity{}, err
+	}
+	if err := n.replica.KeepMarks(ctx); err != nil {
 		return blobwal.Identity{}, err
 	}
 	return identity, n.activate(ctx)
@@ -259,6 +283,9 @@ func (n *node) stop(ctx context.Context) {
 	}
 	if n.log != nil {
 		errs = append(errs, n.log.Close())
+	}
+	if n.temporary != "" {
+		errs = append(errs, os.RemoveAll(n.temporary))
 	}
 	if err := errors.Join(errs...); err != nil {
 		n.logger.Warn("not everything ended cleanly", "error", err)

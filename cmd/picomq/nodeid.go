@@ -41,7 +41,7 @@ func rememberedNode(folder string, flag uint32) (commands.NodeID, error) {
 // unless log and bucket are elsewhere: those make theirs, and durably, which
 // this need not be.
 func rememberNode(folder string, node commands.NodeID) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return fmt.Errorf("--data %s: %w", folder, err)
 	}
 	name := filepath.Join(folder, nodeFile)

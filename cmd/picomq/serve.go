@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
@@ -84,7 +85,7 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 	}
 	announce(out, public, admin)
 	s.ready.Store(true)
-	n.logger.Info("ready", "listen", public.Addr().String(), "node", n.id, "epoch", n.epoch, "version", version)
+	n.logger.Info("ready", "listen", public.Addr().String(), "node", n.id, "epoch", n.epoch, "version", version, "pid", os.Getpid())
 	select {
 	case <-ctx.Done():
 		n.logger.Info("stopping: draining requests")

@@ -54,3 +54,18 @@ func TestPicoWireSuite(t *testing.T) {
 		picosuite.Run(t, serveHere(t), picosuite.Transport(transport))
 	})
 }
+
+func TestAServerInMemoryStartsAfresh(t *testing.T) {
+	for range 2 {
+		t.Run("run", func(t *testing.T) {
+			url := serveHere(t, "--storage", "mem://")
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/a", strings.NewReader("hello"))
+			require.NoError(t, err)
+			answer, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			require.Equal(t, http.StatusCreated, answer.StatusCode)
+			http.DefaultClient.CloseIdleConnections()
+		})
+	}
+}
