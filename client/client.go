@@ -98,7 +98,7 @@ func New(endpoint string, options Options) (*Client, error) {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("endpoint %q: %w", endpoint, err)
+		return nil, fmt.Errorf("endpoint %q is not a URL: %w", endpoint, bare(err))
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("endpoint %q: the scheme must be http or https", endpoint)
 	case u.Host == "":
@@ -130,7 +130,7 @@ func (c *Client) newRequest(method string, name stream.Name) (*request, error) {
 	if _, err := stream.ParseName(string(name)); err != nil {
 		return nil, err
 	}
-	if c.options.Protocol == Pico && strings.HasPrefix("/"+string(name)+"/", durableRoot) {
+	if c.options.Protocol == Pico && strings.HasPrefix("/"+string(name), durableRoot) {
 		return nil, stream.Errorf(stream.CodeUnsupported,
 			"the name %q lies below %s, where Durable Streams has its streams; use that protocol", name, durableRoot)
 	}

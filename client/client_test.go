@@ -246,6 +246,79 @@ func TestPicoRefusals(t *testing.T) {
 	require.Equal(t, stream.Offset(2), refused.Start)
 }
 
+// TestStartIsTheFirstRetained: also on a server that takes a read without a
+// position to begin at 0. An offset stays exact.
+func TestStartIsTheFirstRetained(t *testing.T) {
+	literal := func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if query := r.URL.Query(); r.Method == http.MethodGet && !query.Has("seq") {
+			query.Set("seq", "0")
+			r.URL.RawQuery = query.Encode()
+		}
+		next.ServeHTTP(w, r)
+	}
+	ctx := t.Context()
+	server, c := start(t, client.Options{})
+	_, err := c.Create(ctx, "a", text("text/plain"))
+	require.NoError(t, err)
+	_, err = c.Append(ctx, "a", &stream.AppendRequest{Records: records("0", "1", "2"), Close: true})
+	require.NoError(t, err)
+	_, err = c.Trim(ctx, "a", 2)
+	require.NoError(t, err)
+
+	server.Intercept(literal)
+	chunk, err := c.Read(ctx, "a", client.ReadRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"2"}, bodies(chunk))
+	for _, live := range []client.Live{client.LiveEvents, client.LivePoll} {
+		var got []string
+		for chunk, err := range c.Tail(ctx, "a", client.TailRequest{Live: live}) {
+			require.NoError(t, err)
+			got = append(got, bodies(chunk)...)
+		}
+		require.Equal(t, []string{"2"}, got)
+	}
+	_, err = c.Read(ctx, "a", client.ReadRequest{From: client.At(0)})
+	require.Equal(t, stream.CodeTrimmed, stream.CodeOf(err))
+}
+
+// TestNotFound: every request says it alike, in either protocol, unless the
+// answer is none of a server of streams.
+func TestNotFound(t *testing.T) {
+	for _, protocol := range []client.Protocol{client.Pico, client.DurableStreams} {
+		ctx := t.Context()
+		server, c := start(t, client.Options{Protocol: protocol})
+		calls := map[string]func() error{
+			"head":   func() error { _, err := c.Head(ctx, "a"); return err },
+			"read":   func() error { _, err := c.Read(ctx, "a", client.ReadRequest{}); return err },
+			"append": func() error { _, err := c.Close(ctx, "a"); return err },
+			"delete": func() error { return c.Delete(ctx, "a") },
+		}
+		for what, call := range calls {
+			err := call()
+			require.EqualError(t, err, `there is no stream "a"`, what)
+			require.Equal(t, stream.CodeNotFound, stream.CodeOf(err), what)
+		}
+		server.Intercept(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { http.NotFound(w, r) })
+		for what, call := range calls {
+			require.ErrorContains(t, call(), "404 Not Found", what)
+			require.ErrorContains(t, call(), "is this a PicoMQ server's public address?", what)
+		}
+	}
+}
+
+// TestNamesBesideTheOtherRoot: only what is below it cannot be spelled.
+func TestNamesBesideTheOtherRoot(t *testing.T) {
+	ctx := t.Context()
+	_, c := start(t, client.Options{})
+	for _, name := range []stream.Name{"v1/stream", "v1/streams/a", "v1"} {
+		_, err := c.Create(ctx, name, client.CreateRequest{})
+		require.NoError(t, err, name)
+		_, err = c.Append(ctx, name, &stream.AppendRequest{Records: records("x")})
+		require.NoError(t, err, name)
+		require.NoError(t, c.Delete(ctx, name), name)
+	}
+}
+
 // TestLostAnswers: a producer's append is repeated until it is answered, and
 // written once; others are not repeated.
 func TestLostAnswers(t *testing.T) {
@@ -372,6 +445,7 @@ func TestEndpoints(t *testing.T) {
 		"ftp://localhost":     "scheme must be http or https",
 		"http://":             "names no host",
 		"http://a?b=c":        "has a query",
+		"127.0.0.1:4437":      `endpoint "127.0.0.1:4437" is not a URL: first path segment`,
 		"http://a b/":         "invalid character",
 		"http://[::1":         "missing ']'",
 		"http://localhost#me": "fragment",

@@ -3,7 +3,6 @@ package client
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -82,16 +81,27 @@ var codesByStatus = map[int]stream.Code{
 func refusal(r *request, response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // what cannot be read is missing from the message
 	body := errorBody(text)
-	if body.Message == "" {
-		body.Message = plainMessage(response, text)
-	}
 	code, known := codesByName[body.Error]
 	if !known {
 		code = codesByStatus[response.StatusCode] // 0 is CodeInternal
 	}
-	e := stream.Errorf(code, "%v: %s", r, body.Message)
+	var e *stream.Error
+	switch {
+	case code == stream.CodeNotFound && r.name != "" && !isForeign(response, text, &body):
+		e = stream.Errorf(code, "there is no stream %q", r.name)
+	case body.Message == "":
+		e = stream.Errorf(code, "%v: %s", r, plainMessage(response, text))
+	default:
+		e = stream.Errorf(code, "%v: %s", r, body.Message)
+	}
 	setFields(e, response.Header, &body)
 	return e
+}
+
+// isForeign tells whether a refusal looks like a plain web server's. An answer
+// to HEAD has no body, so that only its type can tell.
+func isForeign(response *http.Response, text []byte, body *wire.ErrorBody) bool {
+	return body.Error == "" && (strings.HasPrefix(response.Header.Get("Content-Type"), "text/") || len(text) > 0)
 }
 
 // setFields fills in what headers and body tell, and makes the code precise
@@ -173,13 +183,16 @@ func errorBody(text []byte) wire.ErrorBody {
 func plainMessage(response *http.Response, text []byte) string {
 	const most = 200
 	message := strings.ToValidUTF8(strings.TrimSpace(string(text)), "?")
-	switch {
-	case message == "" && response.StatusCode == http.StatusNotFound:
-		return "no such stream"
-	case message == "":
-		return response.Status
-	case len(message) > most:
+	if len(message) > most {
 		message = strings.ToValidUTF8(message[:most], "") + "…"
 	}
-	return fmt.Sprintf("%s: %s", response.Status, message)
+	if message == "" {
+		message = response.Status
+	} else {
+		message = response.Status + ": " + message
+	}
+	if response.StatusCode == http.StatusNotFound {
+		message += "; is this a PicoMQ server's public address?"
+	}
+	return message
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strconv"
 
@@ -96,6 +97,17 @@ func (p Position) setPico(query url.Values) error {
 		query.Set("seq", p.String())
 	}
 	return nil
+}
+
+// retainedStart is where a read from [Start] begins on a server that took the
+// start to be the first record there ever was, and refused because that is
+// trimmed away: the refusal names the first one retained.
+func retainedStart(from Position, err error) (retained Position, found bool) {
+	var refused *stream.Error
+	if from != Start() || !errors.As(err, &refused) || refused.Code != stream.CodeTrimmed || refused.Start == 0 {
+		return from, false
+	}
+	return At(refused.Start), true
 }
 
 // setDurable writes the position into a query of Durable Streams.

@@ -52,6 +52,15 @@ func (c *Client) Read(ctx context.Context, name stream.Name, r ReadRequest) (*Ch
 		}
 		r.From = from
 	}
+	chunk, err := c.readOnce(ctx, name, r)
+	if retained, found := retainedStart(r.From, err); found {
+		r.From = retained
+		return c.readOnce(ctx, name, r)
+	}
+	return chunk, err
+}
+
+func (c *Client) readOnce(ctx context.Context, name stream.Name, r ReadRequest) (*Chunk, error) {
 	request, err := c.readRequest(name, r)
 	if err != nil {
 		return nil, err

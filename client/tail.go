@@ -86,6 +86,10 @@ func (t *tail) run(ctx context.Context) {
 			t.yield(nil, fmt.Errorf("tail %q: %w", t.name, ctx.Err()))
 			return
 		case err != nil && !(t.answered && worthWaiting(err)):
+			if retained, found := retainedStart(t.from, err); found {
+				t.from = retained
+				continue
+			}
 			t.yield(nil, err)
 			return
 		}
