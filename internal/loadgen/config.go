@@ -2,13 +2,14 @@ package loadgen
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"time"
 
 	"github.com/picomq/picomq/client"
 )
 
-// Config is one run. Zero values are replaced by the defaults named.
+// Config is one run. [Run] replaces zero values by the defaults named.
 type Config struct {
 	Endpoint    string // http or https URL of the server
 	Protocol    client.Protocol
@@ -62,9 +63,10 @@ func setDefault[T int | time.Duration](v *T, value T) {
 	}
 }
 
-// Validate says what is out of range, by the name of the flag that sets it.
+// Validate says what is out of range, by the name of the flag that sets it. It
+// knows no defaults: 0 of what a run needs some of is out of range.
 func (c Config) Validate() error {
-	_, err := c.withDefaults().validate()
+	_, err := c.validate()
 	return err
 }
 
@@ -79,6 +81,9 @@ func (c *Config) validate() (*url.URL, error) {
 		{"batch", c.Batch, 1, 1 << 16},
 		{"readers", c.Readers, 0, maxConnections},
 	} {
+		if bound.value == 0 && bound.low > 0 {
+			return nil, fmt.Errorf("--%s is 0; it must be positive, %d to %d", bound.flag, bound.low, bound.up)
+		}
 		if bound.value < bound.low || bound.value > bound.up {
 			return nil, fmt.Errorf("--%s is %d; it must be %d to %d", bound.flag, bound.value, bound.low, bound.up)
 		}
@@ -86,8 +91,11 @@ func (c *Config) validate() (*url.URL, error) {
 	if c.Size*c.Batch > maxAppendBytes {
 		return nil, fmt.Errorf("--size %d and --batch %d make appends of more than %d bytes", c.Size, c.Batch, maxAppendBytes)
 	}
-	if c.Duration < 0 || c.Rate < 0 {
-		return nil, fmt.Errorf("--duration and --rate must not be negative")
+	if c.Duration <= 0 {
+		return nil, fmt.Errorf("--duration is %v; it must be positive", c.Duration)
+	}
+	if !(c.Rate >= 0) || math.IsInf(c.Rate, 1) { // nor NaN
+		return nil, fmt.Errorf("--rate is %v; it must be a number of appends, or 0", c.Rate)
 	}
 	u, err := url.Parse(c.Endpoint)
 	if err != nil {

@@ -3,6 +3,7 @@ package loadgen_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -186,19 +187,29 @@ func TestServerThatIsNotThere(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	const endpoint = "http://127.0.0.1:1"
-	for message, c := range map[string]loadgen.Config{
-		"--connections is -1":         {Endpoint: endpoint, Connections: -1},
-		"--streams is -1":             {Endpoint: endpoint, Streams: -1},
-		"--size is 17; it must be 18": {Endpoint: endpoint, Size: 17},
-		"--batch is 65537":            {Endpoint: endpoint, Batch: 65537},
-		"--readers is -1":             {Endpoint: endpoint, Readers: -1},
-		"make appends of more than":   {Endpoint: endpoint, Size: 1 << 20, Batch: 1000},
-		"--duration and --rate":       {Endpoint: endpoint, Rate: -1},
-		"is not an http or https":     {Endpoint: "ftp://x"},
-		"invalid character":           {Endpoint: "http://a b"},
+	valid := loadgen.Config{
+		Endpoint: "http://127.0.0.1:1", Connections: 1, Streams: 1, Size: loadgen.MinSize, Batch: 1, Duration: time.Nanosecond,
+	}
+	require.NoError(t, valid.Validate())
+	for message, change := range map[string]func(c *loadgen.Config){
+		"--connections is -1":                   func(c *loadgen.Config) { c.Connections = -1 },
+		"--connections is 0; it must be positi": func(c *loadgen.Config) { c.Connections = 0 },
+		"--streams is -1":                       func(c *loadgen.Config) { c.Streams = -1 },
+		"--streams is 0; it must be positive":   func(c *loadgen.Config) { c.Streams = 0 },
+		"--size is 17; it must be 18":           func(c *loadgen.Config) { c.Size = 17 },
+		"--batch is 0; it must be positive":     func(c *loadgen.Config) { c.Batch = 0 },
+		"--batch is 65537":                      func(c *loadgen.Config) { c.Batch = 65537 },
+		"--readers is -1":                       func(c *loadgen.Config) { c.Readers = -1 },
+		"make appends of more than":             func(c *loadgen.Config) { c.Size, c.Batch = 1<<20, 1000 },
+		"--duration is 0s; it must be positive": func(c *loadgen.Config) { c.Duration = 0 },
+		"--rate is -1":                          func(c *loadgen.Config) { c.Rate = -1 },
+		"--rate is NaN":                         func(c *loadgen.Config) { c.Rate = math.NaN() },
+		"--rate is +Inf":                        func(c *loadgen.Config) { c.Rate = math.Inf(1) },
+		"is not an http or https":               func(c *loadgen.Config) { c.Endpoint = "ftp://x" },
+		"invalid character":                     func(c *loadgen.Config) { c.Endpoint = "http://a b" },
 	} {
+		c := valid
+		change(&c)
 		require.ErrorContains(t, c.Validate(), message)
 	}
-	require.NoError(t, loadgen.Config{Endpoint: endpoint}.Validate())
 }
