@@ -53,7 +53,13 @@ func AdminHandler(config AdminConfig) (http.Handler, error) {
 	if config.Pprof {
 		routePprof(router)
 	}
-	return router, nil
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Only the profiler's POST has a body; no other is waited for.
+		if in := receive(w, r, drainTimeout); in != nil && r.Method != http.MethodPost {
+			in.settle()
+		}
+		router.ServeHTTP(w, r)
+	}), nil
 }
 
 func (c AdminConfig) ready(w http.ResponseWriter, r *http.Request) {

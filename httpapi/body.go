@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
@@ -26,14 +25,11 @@ const bodyReserve = 256 << 10
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := a.config.MaxBody
 	if r.ContentLength > limit {
-		w.Header().Set("Connection", "close") // rather than read what is refused
 		return nil, bodyTooLarge(limit)
 	}
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	deadlines := http.NewResponseController(w)
-	_ = deadlines.SetReadDeadline(time.Now().Add(a.config.BodyTimeout)) // a test's recorder has none
 	var buffer bytes.Buffer
 	if r.ContentLength > 0 {
 		// MinRead more, or the last read would grow the buffer once again.
@@ -43,7 +39,6 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, a.bodyError(err)
 	}
-	_ = deadlines.SetReadDeadline(time.Time{})
 	a.config.Metrics.bodyBytes.WithLabelValues("in").Add(float64(buffer.Len()))
 	return buffer.Bytes(), nil
 }
@@ -105,17 +100,14 @@ func (a *API) reserve(w http.ResponseWriter) wire.Reserve {
 }
 
 // refuseBody is for requests that must have no body: what names them.
-func (a *API) refuseBody(w http.ResponseWriter, r *http.Request, what string) error {
+func refuseBody(r *http.Request, what string) error {
 	if r.ContentLength == 0 || r.Body == nil {
 		return nil
 	}
 	if r.ContentLength < 0 {
 		// Chunks may come, and none may: one byte decides.
-		deadlines := http.NewResponseController(w)
-		_ = deadlines.SetReadDeadline(time.Now().Add(a.config.BodyTimeout))
 		var one [1]byte
 		if _, err := io.ReadFull(r.Body, one[:]); errors.Is(err, io.EOF) {
-			_ = deadlines.SetReadDeadline(time.Time{})
 			return nil
 		}
 	}

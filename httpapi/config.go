@@ -47,7 +47,8 @@ type Config struct {
 	// WriteTimeout bounds one write of a response: an event, or a piece of a
 	// body. A client that takes nothing for so long is cut. Default: 30 s.
 	WriteTimeout time.Duration
-	// BodyTimeout bounds the time that a request body may take. Default: 60 s.
+	// BodyTimeout bounds the time that a request body may take, from when its
+	// headers are there. Default: 60 s.
 	BodyTimeout time.Duration
 
 	// CORSOrigin is the value of Access-Control-Allow-Origin. Default: "*".

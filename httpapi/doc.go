@@ -26,12 +26,17 @@
 // A request body is bounded by [Config.MaxBody], the records in it by
 // [stream.MaxRecords], and the memory of all bodies and records together by
 // [Config.BodyBudget]: it is taken as bytes arrive, and for records only after
-// they have been counted. A catch-up response of Durable Streams holds at most
-// [maxReadBytes] of bodies, or one record if that is larger. Live readers (long
-// polls and event streams) are bounded by [Config.MaxSubscribers]; each holds an
-// offset and no queue, so that a slow one costs its socket only, and is cut when
-// a write takes longer than [Config.WriteTimeout]. The bytes of encoded events
-// kept for sharing are bounded by [Config.EventCacheBytes].
+// they have been counted. A body that does not arrive within
+// [Config.BodyTimeout] is refused; where nobody needs it, because the method
+// takes none or the request is refused already, the answer waits for it
+// [drainTimeout] at most.
+//
+// A catch-up response of Durable Streams holds at most [maxReadBytes] of bodies,
+// or one record if that is larger. Live readers (long polls and event streams)
+// are bounded by [Config.MaxSubscribers]; each holds an offset and no queue, so
+// that a slow one costs its socket only, and is cut when a write takes longer
+// than [Config.WriteTimeout]. The bytes of encoded events kept for sharing are
+// bounded by [Config.EventCacheBytes].
 //
 // # Live readers
 //

@@ -9,6 +9,7 @@ import (
 // about it. It is the ResponseWriter that every handler is given.
 type exchange struct {
 	http.ResponseWriter
+	in      *arrival      // the request's body; nil without one
 	timeout time.Duration // of the first write; longer responses take more
 	status  int           // 0 until the header is written
 	written int64
@@ -21,6 +22,7 @@ type exchange struct {
 func (e *exchange) WriteHeader(status int) {
 	if e.status == 0 && status >= http.StatusOK {
 		e.status = status
+		e.in.settle()
 		allowWrite(e.ResponseWriter, e.timeout)
 	}
 	e.ResponseWriter.WriteHeader(status)

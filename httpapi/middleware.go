@@ -29,6 +29,12 @@ func (a *API) middleware(next http.Handler) http.Handler {
 		h.Set(headerRequestID, a.requests.of(r))
 		// Connections are used again, and the last response has left a deadline.
 		awaitQuietly(w)
+		if e.in = receive(w, r, a.config.BodyTimeout); e.in != nil {
+			defer e.in.settle() // whatever happens: net/http reads on by itself
+			served := *r        // net/http knows its own body by its type
+			served.Body = e.in
+			r = &served
+		}
 		defer func() {
 			a.bodies.Add(-e.held)
 			a.config.Metrics.answered(r, e, time.Since(began))

@@ -118,7 +118,7 @@ func (a *API) picoTrim(w http.ResponseWriter, r *http.Request, name stream.Name,
 			return stream.Errorf(stream.CodeBadRequest, "%s goes alone, without %s; send two requests", wire.PicoTrimSeq, other)
 		}
 	}
-	if err := a.refuseBody(w, r, "a trim"); err != nil {
+	if err := refuseBody(r, "a trim"); err != nil {
 		return err
 	}
 	info, err := a.config.Streams.Trim(r.Context(), name, min(to, stream.MaxOffset))
