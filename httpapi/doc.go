@@ -57,6 +57,7 @@
 //   - An offset past the tail is 400, one below the retained range 410; the
 //     message names the offset that works. "-1" is the first retained record.
 //   - Stream-Seq is one sequence for each stream, whoever writes.
+//   - A header or parameter that means something is refused when it comes twice.
 //   - A request is checked in this order: route and name, header syntax, the
 //     body and its JSON, and only then anything about the stream.
 //   - Catch-up answers that do not reach the tail may be kept by shared caches;

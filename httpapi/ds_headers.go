@@ -13,9 +13,12 @@ func durableConfig(h http.Header) (stream.Config, error) {
 	if err := refuseForks(h); err != nil {
 		return stream.Config{}, err
 	}
-	contentType, err := createContentType(h)
+	contentType, err := contentTypeOf(h)
 	if err != nil {
 		return stream.Config{}, err
+	}
+	if contentType == "" {
+		contentType = stream.DefaultContentType
 	}
 	expiry, err := durableExpiry(h)
 	return stream.Config{ContentType: contentType, Expiry: expiry}, err
@@ -107,6 +110,12 @@ func streamSeq(h http.Header) (*string, error) {
 	default:
 		return &value, nil
 	}
+}
+
+// durableClosed tells whether a request closes.
+func durableClosed(h http.Header) (bool, error) {
+	value, _, err := oneHeader(h, wire.StreamClosed)
+	return isTrue(value), err
 }
 
 func setDurableOffset(h http.Header, o stream.Offset) {

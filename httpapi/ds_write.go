@@ -15,6 +15,10 @@ func (a *API) durableCreate(w http.ResponseWriter, r *http.Request, name stream.
 	if err != nil {
 		return err
 	}
+	closed, err := durableClosed(r.Header)
+	if err != nil {
+		return err
+	}
 	body, err := a.readBody(w, r)
 	if err != nil {
 		return err
@@ -25,7 +29,7 @@ func (a *API) durableCreate(w http.ResponseWriter, r *http.Request, name stream.
 	}
 	created, err := a.config.Streams.Create(r.Context(), name, &stream.CreateRequest{
 		Config:      config,
-		Closed:      isTrue(r.Header.Get(wire.StreamClosed)),
+		Closed:      closed,
 		Records:     records,
 		JSONChecked: stream.IsJSON(config.ContentType),
 	})
@@ -89,14 +93,18 @@ func durableAppendHeaders(h http.Header) (*stream.AppendRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	contentType := h.Get("Content-Type")
+	closing, err := durableClosed(h)
+	if err != nil {
+		return nil, err
+	}
+	contentType, err := contentTypeOf(h)
 	return &stream.AppendRequest{
 		ContentType: contentType,
 		Producer:    producer,
 		StreamSeq:   seq,
-		Close:       isTrue(h.Get(wire.StreamClosed)),
+		Close:       closing,
 		JSONChecked: stream.IsJSON(contentType),
-	}, checkContentType(contentType)
+	}, err
 }
 
 // addDurableBody completes an append with its body. Without one it must be a

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -46,14 +47,15 @@ func oneParameter(query url.Values, name string) (value string, present bool, er
 	}
 }
 
-// isTrue reads a flag header: only "true", in any case, sets it.
+// isTrue reads a flag: only "true", in any case, sets it.
 func isTrue(value string) bool { return strings.EqualFold(value, "true") }
 
-// createContentType is the type of the stream that a PUT makes, as it was sent.
-func createContentType(h http.Header) (string, error) {
-	contentType := h.Get("Content-Type")
-	if contentType == "" {
-		return stream.DefaultContentType, nil
+// contentTypeOf is the content type that a request names, as it was sent; empty
+// when it names none.
+func contentTypeOf(h http.Header) (string, error) {
+	contentType, _, err := oneHeader(h, "Content-Type")
+	if err != nil {
+		return "", err
 	}
 	return contentType, checkContentType(contentType)
 }
@@ -71,11 +73,15 @@ func checkContentType(contentType string) error {
 	return nil
 }
 
+// instant is how RFC 3339 writes a time. Package time alone is too lenient: it
+// takes one digit for an hour, a comma for the point, and offsets of a day.
+var instant = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
 // parseInstant reads an RFC 3339 time, with Z or a numeric offset. It must have
 // a form in UTC, too: an offset can lead out of the years 0 to 9999.
 func parseInstant(header, text string) (stream.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
-	if year := at.UTC().Year(); err != nil || year < 0 || year > 9999 {
+	if year := at.UTC().Year(); err != nil || !instant.MatchString(text) || year < 0 || year > 9999 {
 		return 0, stream.Errorf(stream.CodeBadRequest, "%s is not an RFC 3339 time such as 2030-01-31T12:00:00Z", header)
 	}
 	return stream.Time(at.UnixMilli()), nil

@@ -105,13 +105,3 @@ func picoMatch(r *http.Request) (*stream.Offset, error) {
 	match := stream.Offset(n)
 	return &match, nil
 }
-
-// picoContentType is the content type that a request names, empty when it
-// names none.
-func picoContentType(r *http.Request) (string, error) {
-	text, _, err := oneHeader(r.Header, "Content-Type")
-	if err != nil {
-		return "", err
-	}
-	return text, checkContentType(text)
-}

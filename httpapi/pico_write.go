@@ -44,7 +44,7 @@ func (a *API) picoCreateRequest(w http.ResponseWriter, r *http.Request) (*stream
 			return nil, stream.Errorf(stream.CodeUnsupported, "this release does not support %s; create the stream without it", name)
 		}
 	}
-	contentType, err := picoContentType(r)
+	contentType, err := contentTypeOf(r.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (a *API) picoAppend(w http.ResponseWriter, r *http.Request, name stream.Nam
 }
 
 func (a *API) picoAppendRequest(w http.ResponseWriter, r *http.Request) (*stream.AppendRequest, error) {
-	contentType, err := picoContentType(r)
+	contentType, err := contentTypeOf(r.Header)
 	if err != nil {
 		return nil, err
 	}
