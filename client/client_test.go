@@ -431,6 +431,8 @@ func TestStrangeAnswers(t *testing.T) {
 	require.ErrorContains(t, read(), `GET "/a": 418 I'm a teapot: <html>? teapot </html>`)
 	require.Equal(t, stream.CodeInternal, stream.CodeOf(read()))
 	answer(http.StatusOK, nil, "hello")
+	_, err := c.List(ctx, "", "", 0)
+	require.ErrorContains(t, err, "it is no list of streams; is this a PicoMQ server's public address?")
 	require.ErrorContains(t, read(), "not understood: it has no Pico-Next-Seq")
 	answer(http.StatusOK, http.Header{"Pico-Next-Seq": {"1"}}, "hello")
 	require.ErrorContains(t, read(), "not understood")

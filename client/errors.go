@@ -178,6 +178,9 @@ func errorBody(text []byte) wire.ErrorBody {
 	return wire.ErrorBody{}
 }
 
+// askAddress ends the message of what no server of streams answers.
+const askAddress = "is this a PicoMQ server's public address?"
+
 // plainMessage is for a body that is no error body: a proxy's page, or nothing,
 // as in every answer to HEAD.
 func plainMessage(response *http.Response, text []byte) string {
@@ -192,7 +195,7 @@ func plainMessage(response *http.Response, text []byte) string {
 		message = response.Status + ": " + message
 	}
 	if response.StatusCode == http.StatusNotFound {
-		message += "; is this a PicoMQ server's public address?"
+		message += "; " + askAddress
 	}
 	return message
 }

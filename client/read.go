@@ -223,7 +223,7 @@ func (c *Client) List(ctx context.Context, prefix string, after stream.Name, lim
 	}
 	var body wire.ListBody
 	if err := json.Unmarshal(a.body, &body); err != nil {
-		return Page{}, malformed(request, err.Error())
+		return Page{}, malformed(request, "it is no list of streams; "+askAddress)
 	}
 	page := Page{More: body.HasMore}
 	for _, s := range body.Streams {
