@@ -36,6 +36,10 @@ end. Lines are sent in batches, each all or nothing; a line waits for others at
 most --linger. In a JSON stream every line is one JSON value, and blank lines
 are skipped.
 
+Lines are text, so a stream that --create makes is text/plain unless
+--content-type says otherwise; "picomq create" knows nothing of what will come
+and makes application/octet-stream.
+
 With --producer an append whose answer was lost is sent again and stored once,
 even through a restart of the server. Without it, a failure ends the command and
 says what is not known.
@@ -63,6 +67,7 @@ Durable Streams does not show where records end unless they are JSON: with
 	flags := cmd.Flags()
 	flags.BoolVar(&f.whole, "whole", false, "append all of standard input as one record")
 	flags.StringVar(&f.body, "body", "", "append this as one record and read no input")
+	rivalFlags(flags, "whole", "body")
 	flags.IntVar(&f.batch, "batch", 256, "lines sent together at most")
 	flags.DurationVar(&f.linger, "linger", 5*time.Millisecond, "how long a line waits for others")
 	flags.BoolVar(&f.keepNewlines, "keep-newlines", false, "let records end as their lines do")

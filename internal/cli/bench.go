@@ -47,7 +47,7 @@ A signal ends the load early; what was measured is still reported.`,
 			if err != nil {
 				return usagef("--protocol: %w", err)
 			}
-			c.Endpoint, c.Protocol = s.endpoint, protocol
+			c.Endpoint, c.Protocol = s.url(), protocol
 			if err := c.Validate(); err != nil {
 				return UsageError(err)
 			}
@@ -63,7 +63,7 @@ A signal ends the load early; what was measured is still reported.`,
 	flags.Float64Var(&c.Rate, "rate", 0, "appends per second in total (0: as fast as answers come)")
 	flags.IntVar(&c.Readers, "readers", 0, "live readers, spread over the streams")
 	flags.StringVar(&c.Prefix, "prefix", "", "names of the streams begin with this (default: bench/ and a random name)")
-	flags.StringVar(&c.Baseline, "baseline", "", "also measure a bare put+fsync+SQLite commit in DIR")
+	flags.StringVar(&c.Baseline, "baseline", "", "also measure a bare put+fsync+SQLite commit in `DIR`")
 	flags.Lookup("baseline").NoOptDefVal = os.TempDir()
 	flags.BoolVar(&asJSON, "json", false, "print the report as a JSON object")
 	return cmd

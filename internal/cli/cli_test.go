@@ -106,6 +106,9 @@ func TestPicoTour(t *testing.T) {
 
 	require.Contains(t, s.run("", "trim", "logs/api", "3").err, "logs/api starts at 3\n")
 	s.fails(1, "trimmed away", "read", "--from", "0", "logs/api")
+	require.Equal(t, "four\nfive\n", s.ok("", "read", "logs/api"))
+	require.Equal(t, "four\nfive\n", s.ok("", "read", "--from", "start", "logs/api"))
+	require.Equal(t, "four\nfive\n", s.ok("", "tail", "--from", "start", "logs/api"))
 	require.Equal(t, "name     logs/api\ntype     text/plain\nstart    3\nnext     5\nstate    open\nexpires  1h0m0s idle\n", s.ok("", "head", "logs/api"))
 
 	s.ok("", "create", "logs/web", "--expires-at", "2031-01-01T00:00:00+01:00", "--closed")
@@ -122,8 +125,12 @@ func TestPicoTour(t *testing.T) {
 	require.Contains(t, s.run("", "close", "logs/api").err, "closed logs/api at 5\n")
 	s.fails(1, "is closed", "append", "logs/api", "--body", "six")
 	require.Equal(t, "five\n", s.ok("", "tail", "-f", "-n", "1", "logs/api"), "following a closed stream ends")
+	require.Equal(t, "four\nfive\n", s.ok("", "tail", "-f", "--from", "start", "logs/api"))
 	s.ok("", "delete", "logs/api", "/logs/web")
-	s.fails(1, `there is no stream "logs/api"`, "read", "logs/api")
+	for _, verb := range []string{"read", "tail", "head", "close", "delete"} {
+		r := s.run("", verb, "logs/api")
+		require.Equal(t, result{"", `picomq: there is no stream "logs/api"` + "\n", 1}, r, verb)
+	}
 }
 
 func TestDurableStreamsTour(t *testing.T) {
@@ -285,9 +292,25 @@ func TestUsageErrors(t *testing.T) {
 		args    []string
 	}{
 		{`unknown command "frob" for "picomq"; see picomq --help`, []string{"frob"}},
-		{"accepts 1 arg(s), received 0; see picomq read --help", []string{"read"}},
+		{`unknown command "raed" for "picomq"; did you mean read? See picomq --help`, []string{"raed", "a"}},
+		{"picomq: NAME is missing; see picomq read --help", []string{"read"}},
+		{"picomq: NAME is missing; see picomq delete --help", []string{"delete"}},
+		{"picomq: SEQ is missing; see picomq trim --help", []string{"trim", "a"}},
+		{`picomq: too many arguments: "b", "c"; see picomq tail --help`, []string{"tail", "a", "b", "c"}},
+		{`picomq: too many arguments: "b"; see picomq ls --help`, []string{"ls", "a", "b"}},
+		{`picomq: bench takes no arguments: "a"; see picomq bench --help`, []string{"bench", "a"}},
 		{"unknown flag: --frob", []string{"read", "--frob", "a"}},
-		{`invalid argument "x" for "--count" flag`, []string{"read", "--count", "x", "a"}},
+		{`picomq: --count "x": want a whole number; see picomq read --help`, []string{"read", "--count", "x", "a"}},
+		{`--limit "9223372036854775808": the number is out of range`, []string{"ls", "--limit", "9223372036854775808"}},
+		{`--lines "-1": want a whole number that is not negative`, []string{"tail", "-n", "-1", "a"}},
+		{`--duration "5": want a duration such as 250ms, 30s or 1h`, []string{"bench", "--duration", "5"}},
+		{`--rate "x": want a number`, []string{"bench", "--rate", "x"}},
+		{`--follow "x": want true or false`, []string{"tail", "--follow=x", "a"}},
+		{"--from and --lines exclude each other", []string{"tail", "--from", "5", "-n", "3", "a"}},
+		{"--duration is 0s; it must be positive", []string{"bench", "--duration", "0"}},
+		{"--connections is 0; it must be positive", []string{"bench", "--connections", "0"}},
+		{"--streams is 0; it must be positive", []string{"bench", "--streams", "0"}},
+		{"--batch is 0; it must be positive", []string{"bench", "--batch", "0"}},
 		{"has an empty segment", []string{"read", "a//b"}},
 		{"the reserved segment", []string{"create", "__ds/a"}},
 		{"--from and --timestamp exclude each other", []string{"read", "--from", "1", "--timestamp", "1", "a"}},
@@ -312,7 +335,10 @@ func TestUsageErrors(t *testing.T) {
 		s.fails(2, c.message, c.args...)
 	}
 	s.server.Stop()
-	s.fails(1, "the server cannot be reached", "ls")
+	for _, verb := range []string{"ls", "bench"} {
+		s.fails(1, "the server cannot be reached", verb)
+		s.fails(1, `connection refused; is "picomq serve" running? --endpoint names another server`, verb)
+	}
 	s.server.Restart()
 }
 
@@ -326,9 +352,20 @@ func TestEnvironment(t *testing.T) {
 	require.Equal(t, "1", s.ok("", "read", "a"))
 	require.Equal(t, "12", s.ok("", "read", "--count", "2", "a"))
 	t.Setenv("PICOMQ_COUNT", "many")
-	s.fails(2, `$PICOMQ_COUNT is "many": invalid argument`, "read", "a")
+	s.fails(2, `picomq: $PICOMQ_COUNT "many": want a whole number; see`, "read", "a")
+	t.Setenv("PICOMQ_COUNT", "")
+	t.Setenv("PICOMQ_FORMAT", "")
+	require.Equal(t, "1\n2\n3\n", s.ok("", "read", "a"), "an empty variable is not set")
+	t.Setenv("PICOMQ_FORMAT", "raw")
 
 	t.Setenv("PICOMQ_COUNT", "0")
+	t.Setenv("PICOMQ_LINES", "2")
+	require.Equal(t, "23", s.ok("", "tail", "a"))
+	require.Equal(t, "3", s.ok("", "tail", "--from", "2", "a"), "a flag wins over the variable of one that it excludes")
+	t.Setenv("PICOMQ_FROM", "0")
+	require.Equal(t, "3", s.ok("", "tail", "-n", "1", "a"))
+	s.fails(2, "--from and --lines exclude each other", "tail", "a")
+	t.Setenv("PICOMQ_FROM", "")
 	t.Setenv("PICOMQ_ENDPOINT", s.server.URL)
 	bare := &shell{t: t, server: s.server}
 	require.Equal(t, "123", bare.ok("", "read", "a"))
@@ -389,7 +426,7 @@ func TestAddedCommands(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	s := newShell(t)
+	s := &shell{t: t}
 	require.Regexp(t, `^picomq v1\.2\.3 .*go1\.\d+\S* \w+/\w+\n$`, s.ok("", "version"))
 	require.Equal(t, s.ok("", "version"), s.ok("", "--version"))
 }
@@ -399,9 +436,10 @@ func TestCompletion(t *testing.T) {
 	s.ok("", "create", "logs/api")
 	s.ok("", "create", "logs/web")
 	require.True(t, strings.HasPrefix(s.ok("", "__complete", "read", "/logs/a"), "/logs/api\n"))
-	require.True(t, strings.HasPrefix(s.ok("", "__complete", "--protocol", ""), "pico\nds\n"))
+	require.True(t, strings.HasPrefix(s.ok("", "__complete", "ls", "--protocol", ""), "pico\nds\n"))
+	require.True(t, strings.HasPrefix(s.ok("", "__complete", "tail", "--live", ""), "auto\nsse\nlong-poll\n"))
 	require.True(t, strings.HasPrefix(s.ok("", "__complete", "trim", "logs/api", ""), ":"), "a sequence is no name")
-	require.Contains(t, s.ok("", "completion", "bash"), "picomq")
+	require.Contains(t, (&shell{t: t}).ok("", "completion", "bash"), "picomq")
 }
 
 func TestBench(t *testing.T) {

@@ -46,3 +46,12 @@ func (s *session) completeName(cmd *cobra.Command, args []string, begin string) 
 	}
 	return names, nothing | cobra.ShellCompDirectiveNoSpace
 }
+
+// completeValues completes a flag that has one of these values. The flag must
+// exist.
+func completeValues(cmd *cobra.Command, flag string, values ...string) {
+	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err)
+	}
+}

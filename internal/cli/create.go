@@ -51,6 +51,7 @@ with another one it is an error. A configuration never changes afterwards.`,
 	flags.StringVar(&f.contentType, "content-type", stream.DefaultContentType, "type of the records; with application/json each must be JSON")
 	flags.DurationVar(&f.ttl, "ttl", 0, "remove the stream when it was neither read nor written for so long, in whole seconds (30m)")
 	flags.StringVar(&f.expiresAt, "expires-at", "", "remove the stream at this time (RFC 3339)")
+	rivalFlags(flags, "ttl", "expires-at")
 	flags.BoolVar(&f.closed, "closed", false, "create it closed: nothing can be appended")
 	return cmd
 }

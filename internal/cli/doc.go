@@ -10,9 +10,17 @@
 // Data goes to standard output, everything else to standard error, so that any
 // verb can stand in a pipe. A flag wins over its environment variable, and that
 // over the default; the variable of --some-flag is PICOMQ_SOME_FLAG, and help
-// texts name it. An error is one line that begins with "picomq:". The exit code
-// is 0, or 1 when a request failed, 2 when the command was not understood, and
-// 130 when a signal ended it.
+// texts name it; a variable that is empty is not set. An error is one line that
+// begins with "picomq:".
+//
+// The exit code is 0, or
+//
+//	1    when a request failed, or standard output could not be written
+//	2    when the command line was not understood
+//	130  when SIGINT ended the command
+//	141  when its output was read no more, as if SIGPIPE had ended it; nothing
+//	     is printed then
+//	143  when SIGTERM ended it
 //
 // Every verb works through both protocols where the protocol can; where it
 // cannot, the error says which one can.

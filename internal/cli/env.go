@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -30,17 +31,37 @@ func describeEnv(flags *pflag.FlagSet) {
 	})
 }
 
-// fromEnv sets the flags that the command line did not. It is the last step
-// before a command runs.
+// rivals is the annotation of a flag that names those it excludes.
+const rivals = "picomq-rivals"
+
+// rivalFlags says that two flags exclude each other, so that one given on the
+// command line wins over the variable of the other. That both are not given in
+// the same place is for the command to check.
+func rivalFlags(flags *pflag.FlagSet, a, b string) {
+	for _, pair := range [][2]string{{a, b}, {b, a}} {
+		if err := flags.SetAnnotation(pair[0], rivals, []string{pair[1]}); err != nil {
+			panic(err) // no such flag
+		}
+	}
+}
+
+// fromEnv sets the flags that the command line did not from the variables that
+// are not empty. It is the last step before a command runs.
 func fromEnv(cmd *cobra.Command) error {
+	ruledOut := map[string]bool{}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, rival := range f.Annotations[rivals] {
+			ruledOut[rival] = true
+		}
+	})
 	var err error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		value, set := os.LookupEnv(variable(f.Name))
-		if err != nil || !set || f.Changed || fromCommandLineOnly(f.Name) {
+		value := os.Getenv(variable(f.Name))
+		if err != nil || value == "" || f.Changed || ruledOut[f.Name] || fromCommandLineOnly(f.Name) {
 			return
 		}
 		if failed := cmd.Flags().Set(f.Name, value); failed != nil {
-			err = usagef("$%s is %q: %w", variable(f.Name), value, failed)
+			err = variableError(f.Name, value, failed)
 		}
 	})
 	if err != nil {
@@ -51,4 +72,12 @@ func fromEnv(cmd *cobra.Command) error {
 	}
 	cmd.Annotations[begun] = "yes"
 	return nil
+}
+
+func variableError(flag, value string, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		err = valueError(invalid)
+	}
+	return usagef("$%s %q: %w", variable(flag), value, err)
 }

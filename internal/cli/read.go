@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
@@ -9,6 +10,10 @@ import (
 	"github.com/picomq/picomq/client"
 	"github.com/picomq/picomq/stream"
 )
+
+// withoutBounds is what the verbs that print records say about Durable Streams.
+const withoutBounds = `Durable Streams does not show where records end unless they are JSON: with
+--protocol ds other records come end to end, without separators.`
 
 func readCommand(s *session) *cobra.Command {
 	var from, format string
@@ -19,8 +24,12 @@ func readCommand(s *session) *cobra.Command {
 		Short: "Print the records of a stream",
 		Long: `Print the records of a stream from a position to its present end.
 
-A position is a sequence, "start", "now", or -N for N records before the end.
-With --protocol ds it may be an offset as that protocol prints it.`,
+A position is a sequence, "start" for the first record that is retained, "now",
+or -N for N records before the end. A sequence is exact: it is an error when its
+record was trimmed away. With --protocol ds a position may be an offset as that
+protocol prints it.
+
+` + withoutBounds,
 		Example: `  picomq read logs/api
   picomq read logs/api --from 1000 --count 10 --format json
   picomq read logs/api --timestamp $(date -d '1 hour ago' +%s000)`,
@@ -49,6 +58,7 @@ With --protocol ds it may be an offset as that protocol prints it.`,
 	}
 	cmd.Flags().StringVar(&from, "from", "start", "position to begin at: a sequence, start, now, or -N")
 	cmd.Flags().Int64Var(&timestamp, "timestamp", 0, "begin with the first record at or after this Unix time in milliseconds")
+	rivalFlags(cmd.Flags(), "from", "timestamp")
 	cmd.Flags().IntVar(&count, "count", 0, "print at most so many records (0: all)")
 	formatFlag(cmd, &format)
 	return cmd
@@ -56,7 +66,7 @@ With --protocol ds it may be an offset as that protocol prints it.`,
 
 func formatFlag(cmd *cobra.Command, format *string) {
 	cmd.Flags().StringVar(format, "format", "lines", "lines: each record and a newline; json: one object a line; raw: bodies end to end")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	completeValues(cmd, "format", formatNames...)
 }
 
 // readAll prints what exists from a position on, at most count records unless
@@ -117,7 +127,10 @@ func tailCommand(s *session) *cobra.Command {
 		Short: "Print the last records of a stream, and follow it",
 		Long: `Print the last records of a stream. With -f go on printing what is appended,
 until the stream is closed or a signal ends it. Following survives a restart of
-the server: it goes on behind the last record printed, without gap or repeat.`,
+the server: it goes on behind the last record printed, without gap or repeat.
+It also ends, within about a second, when its output is read no more.
+
+` + withoutBounds,
 		Example: `  picomq tail logs/api
   picomq tail -f logs/api
   picomq tail -f -n 0 --format json logs/api
@@ -127,6 +140,9 @@ the server: it goes on behind the last record printed, without gap or repeat.`,
 		RunE: s.verb(func(cmd *cobra.Command, c *client.Client, name stream.Name, _ []string) error {
 			position := client.Back(lines)
 			if cmd.Flags().Changed("from") {
+				if cmd.Flags().Changed("lines") {
+					return usagef("--from and --lines exclude each other")
+				}
 				var err error
 				if position, err = parsePosition(from); err != nil {
 					return err
@@ -143,23 +159,36 @@ the server: it goes on behind the last record printed, without gap or repeat.`,
 			if !follow {
 				return readAll(cmd, c, name, position, 0, printer)
 			}
-			for chunk, err := range c.Tail(cmd.Context(), name, client.TailRequest{From: position, Live: way}) {
-				if err != nil {
-					return err
-				}
-				if err := printer.print(chunk); err != nil {
-					return err
-				}
-			}
-			return nil
+			return followAll(cmd, c, name, client.TailRequest{From: position, Live: way}, printer)
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is appended")
 	cmd.Flags().Uint64VarP(&lines, "lines", "n", 10, "begin so many records before the end")
 	cmd.Flags().StringVar(&from, "from", "", "begin at a sequence, start, now, or -N (instead of --lines)")
+	rivalFlags(cmd.Flags(), "from", "lines")
 	cmd.Flags().StringVar(&live, "live", "auto", "how to follow: sse, long-poll, or auto")
+	completeValues(cmd, "live", "auto", "sse", "long-poll")
 	formatFlag(cmd, &format)
 	return cmd
+}
+
+// followAll prints what exists from a position on and what comes, for as long
+// as somebody reads it.
+func followAll(cmd *cobra.Command, c *client.Client, name stream.Name, r client.TailRequest, printer *recordPrinter) error {
+	ctx, stop := whileRead(cmd.Context(), cmd.OutOrStdout())
+	defer stop()
+	for chunk, err := range c.Tail(ctx, name, r) {
+		if err != nil && isReaderGone(context.Cause(ctx)) {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if err := printer.print(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func parseLive(name string) (client.Live, error) {

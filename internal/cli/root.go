@@ -1,27 +1,17 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
+	"net"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/picomq/picomq/client"
 	"github.com/picomq/picomq/stream"
-)
-
-// The exit codes.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130
 )
 
 // Root is the command picomq with all client verbs. Commands may be added to
@@ -33,8 +23,13 @@ func Root(version string) *cobra.Command {
 		Short: "Durable streams over plain HTTP",
 		Long: `PicoMQ keeps millions of small, durable, URL-addressable streams.
 
-"picomq serve" runs a server; the other commands talk to one. Every flag can be
-given as an environment variable too: --endpoint as PICOMQ_ENDPOINT.`,
+"picomq serve" runs a server; the other commands talk to one: to the local one,
+or to that of --endpoint. Every flag can be given as an environment variable
+too: --endpoint as PICOMQ_ENDPOINT. A variable that is empty is not set.
+
+Exit codes: 0; 1 when a request or its output failed; 2 when the command line
+was not understood; 128 and the number of the signal that ended the command:
+130 for SIGINT, 143 for SIGTERM, 141 when its output was read no more.`,
 		Example: `  picomq serve
   git log --oneline | picomq append --create repo/log
   picomq tail -f repo/log`,
@@ -44,77 +39,42 @@ given as an environment variable too: --endpoint as PICOMQ_ENDPOINT.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnv(cmd) },
 	}
 	root.SetVersionTemplate(versionText(version) + "\n")
-	flags := root.PersistentFlags()
-	flags.StringVar(&s.endpoint, "endpoint", "http://127.0.0.1:4437", "URL of the server")
-	flags.StringVar(&s.protocol, "protocol", "pico", "protocol to speak: pico or ds (Durable Streams)")
-	_ = root.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{"pico", "ds"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-	describeEnv(flags)
 	for _, verb := range []func(*session) *cobra.Command{
 		createCommand, appendCommand, readCommand, tailCommand, headCommand, listCommand,
 		trimCommand, closeCommand, deleteCommand, benchCommand,
 	} {
 		cmd := verb(s)
-		describeEnv(cmd.Flags())
+		s.flags(cmd)
+		BindEnv(cmd)
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(versionCommand(version))
 	return root
 }
 
-// Execute runs the command that os.Args (or root.SetArgs) names until it ends
-// or a signal ends it, prints its error, and returns the exit code. The
-// command's context is a child of root's.
-func Execute(root *cobra.Command) int {
-	parent := root.Context()
-	if parent == nil {
-		parent = context.Background()
-	}
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal kills
+// endpointFlag is the flag that every command has which talks to a server.
+const endpointFlag = "endpoint"
 
-	cmd, err := root.ExecuteContextC(ctx)
-	switch {
-	case err == nil:
-		return 0
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return exitInterrupted
-	}
-	message := strings.Join(strings.Fields(err.Error()), " ")
-	if !understood(cmd, err) {
-		fmt.Fprintf(root.ErrOrStderr(), "picomq: %s; see %s --help\n", message, cmd.CommandPath())
-		return exitUsage
-	}
-	fmt.Fprintf(root.ErrOrStderr(), "picomq: %s\n", message)
-	return exitFailed
-}
-
-// usageError is what the user can only mend on the command line.
-type usageError struct{ error }
-
-// Unwrap is the error itself.
-func (e usageError) Unwrap() error { return e.error }
-
-// UsageError marks an error as one of the command line: it ends picomq with
-// exit code 2.
-func UsageError(err error) error { return usageError{err} }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// begun is the annotation of a command whose flags and arguments were accepted.
-const begun = "picomq-begun"
-
-// understood tells whether the command line was accepted and the error came
-// from carrying it out.
-func understood(cmd *cobra.Command, err error) bool {
-	var usage usageError
-	return cmd.Annotations[begun] != "" && !errors.As(err, &usage)
-}
-
-// session is what the verbs share: the persistent flags.
+// session is what the verbs share: the flags of all of them.
 type session struct {
 	endpoint string
 	protocol string
+}
+
+func (s *session) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.endpoint, endpointFlag, "http://127.0.0.1:4437", "`URL` of the server, or HOST:PORT")
+	cmd.Flags().StringVar(&s.protocol, "protocol", "pico", "protocol to speak: pico or ds (Durable Streams)")
+	completeValues(cmd, "protocol", "pico", "ds")
+}
+
+// url is the endpoint as a URL; HOST:PORT is one of http.
+func (s *session) url() string {
+	authority, _, _ := strings.Cut(s.endpoint, "/")
+	_, port, err := net.SplitHostPort(authority)
+	if _, notNumber := strconv.ParseUint(port, 10, 16); err != nil || notNumber != nil {
+		return s.endpoint
+	}
+	return "http://" + s.endpoint
 }
 
 // connect makes the client that the flags ask for. What is tried again is told
@@ -125,7 +85,7 @@ func (s *session) connect(cmd *cobra.Command) (*client.Client, error) {
 		return nil, usagef("--protocol: %w", err)
 	}
 	last := ""
-	c, err := client.New(s.endpoint, client.Options{
+	c, err := client.New(s.url(), client.Options{
 		Protocol: protocol,
 		Notify: func(err error, pause time.Duration) {
 			if text := err.Error(); text != last {
@@ -135,7 +95,7 @@ func (s *session) connect(cmd *cobra.Command) (*client.Client, error) {
 		},
 	})
 	if err != nil {
-		return nil, usagef("--endpoint: %w", err)
+		return nil, usagef("--endpoint: %w; write http://HOST:PORT", err)
 	}
 	return c, nil
 }
