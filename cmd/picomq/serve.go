@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,11 +58,10 @@ finish, live readers are ended cleanly.`,
 	return cmd
 }
 
-// serve runs a server until a signal, a listener's failure, or the node's own
-// end. It returns nil after a clean drain.
+// serve runs a server until ctx ends, which a signal does, a listener's failure,
+// or the node's own end. It returns nil after a clean drain; a second signal
+// meanwhile ends the process at once (see [cli.Execute]).
 func serve(ctx context.Context, c *config, out io.Writer) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	public, err := listen(ctx, "listen", c.listen)
 	if err != nil {
 		return err
@@ -89,7 +86,6 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 	select {
 	case <-ctx.Done():
 		n.logger.Info("stopping: draining requests")
-		stop() // a second signal ends the process at once
 	case err = <-s.errors:
 	case <-n.replica.Failed():
 		err = n.replica.Err()
