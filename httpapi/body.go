@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -11,9 +10,12 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// bodyReserve is the most memory taken for a body on the word of its
-// Content-Length alone.
-const bodyReserve = 256 << 10
+// bodyReserve is the most memory, in bytes, taken for a body on the word of its
+// Content-Length alone; bodyGrowth times as much follows whenever that is full.
+const (
+	bodyReserve = 64 << 10
+	bodyGrowth  = 4
+)
 
 // readBody reads the whole body of a request, at most [Config.MaxBody] bytes.
 // The errors are *[stream.Error]: [stream.CodeTooLarge] for a larger one (seen
@@ -30,17 +32,44 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	var buffer bytes.Buffer
+	most := limit
 	if r.ContentLength > 0 {
-		// MinRead more, or the last read would grow the buffer once again.
-		buffer.Grow(int(min(r.ContentLength, bodyReserve)) + bytes.MinRead)
+		most = r.ContentLength
 	}
-	_, err := buffer.ReadFrom(meteredBody{http.MaxBytesReader(w, r.Body, limit), a.reserve(w)})
+	body, err := collect(http.MaxBytesReader(w, r.Body, limit), most, a.reserve(w))
 	if err != nil {
 		return nil, a.bodyError(err)
 	}
-	a.config.Metrics.bodyBytes.WithLabelValues("in").Add(float64(buffer.Len()))
-	return buffer.Bytes(), nil
+	a.config.Metrics.bodyBytes.WithLabelValues("in").Add(float64(len(body)))
+	return body, nil
+}
+
+// collect reads all of a body of at most so many bytes. It reserves memory before
+// it takes it.
+func collect(body io.Reader, most int64, reserve wire.Reserve) ([]byte, error) {
+	var all []byte
+	n, reserved := 0, int64(0)
+	for size := min(most, bodyReserve); int64(n) <= most; size = min(most, bodyGrowth*size) {
+		if err := reserve(size - reserved); err != nil {
+			return nil, err
+		}
+		reserved = size
+		// One byte more, into which nothing but the end is read, once size is most.
+		grown := make([]byte, size+1)
+		copy(grown, all[:n])
+		all = grown
+		for n < len(all) {
+			read, err := body.Read(all[n:])
+			n += read
+			if errors.Is(err, io.EOF) {
+				return all[:n:n], nil
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, bodyTooLarge(most)
 }
 
 func bodyTooLarge(limit int64) error {
@@ -64,21 +93,6 @@ func (a *API) bodyError(err error) error {
 	default:
 		return stream.Errorf(stream.CodeBadRequest, "the request body could not be read, and nothing was written: %w", err)
 	}
-}
-
-// meteredBody counts the bytes of a body against the budget of all bodies, from
-// when they arrive until their request is answered.
-type meteredBody struct {
-	io.Reader
-	reserve wire.Reserve
-}
-
-func (m meteredBody) Read(p []byte) (int, error) {
-	n, err := m.Reader.Read(p)
-	if refused := m.reserve(int64(n)); refused != nil {
-		return n, refused
-	}
-	return n, err
 }
 
 // reserve counts memory against the budget of all bodies until the request that

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -126,9 +127,9 @@ func TestABodyThatTakesTooLongIsRefused(t *testing.T) {
 func TestAllBodiesTogetherAreBounded(t *testing.T) {
 	s := newService(t, func(c *Config) { c.MaxBody, c.BodyBudget = 100, 100 })
 	s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeText)
-	// A request under way holds 60 bytes of the 100.
+	// A request under way has announced 60 bytes of the 100.
 	conn := dial(t, s)
-	_, err := io.WriteString(conn, "POST /v1/stream/a HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 61\r\n\r\n"+strings.Repeat("x", 60))
+	_, err := io.WriteString(conn, "POST /v1/stream/a HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 60\r\n\r\n"+strings.Repeat("x", 59))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return s.api.bodies.Load() == 60 }, readyTimeout, readyTick)
 	got := s.do(http.MethodPost, "/v1/stream/a", strings.Repeat("y", 41), "Content-Type", typeText)
@@ -138,6 +139,30 @@ func TestAllBodiesTogetherAreBounded(t *testing.T) {
 	_, err = io.WriteString(conn, "x")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return s.api.bodies.Load() == 0 }, readyTimeout, readyTick)
+}
+
+func TestABodyTakesTheMemoryThatWasReserved(t *testing.T) {
+	for _, size := range []int64{1, bodyReserve, bodyReserve + 1, 2*bodyReserve + 1, 3_000_000} {
+		text := strings.Repeat("x", int(size))
+		for _, most := range []int64{size, size + 1, 8 << 20} {
+			reserved := int64(0)
+			// Bytes arrive in pieces, and the end alone.
+			got, err := collect(iotest.HalfReader(strings.NewReader(text)), most, func(n int64) error {
+				reserved += n
+				return nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, text, string(got))
+			assert.LessOrEqual(t, reserved, min(most, max(bodyReserve, bodyGrowth*size)))
+		}
+		_, err := collect(strings.NewReader(text+"x"), size, func(int64) error { return nil })
+		assert.Equal(t, stream.CodeTooLarge, stream.CodeOf(err))
+	}
+	_, err := collect(strings.NewReader("x"), 1<<40, func(n int64) error {
+		assert.EqualValues(t, bodyReserve, n, "no more on the word of a client")
+		return io.ErrShortBuffer
+	})
+	assert.ErrorIs(t, err, io.ErrShortBuffer)
 }
 
 func TestRecordsCountAgainstTheBudgetOfBodies(t *testing.T) {
@@ -151,11 +176,11 @@ func TestRecordsCountAgainstTheBudgetOfBodies(t *testing.T) {
 			limit := int64(len(row.body))
 			s := newService(t, func(c *Config) { c.MaxBody, c.BodyBudget = limit, limit+count*stream.RecordMemory })
 			s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeJSON)
-			// Another request holds one byte.
+			// Another request holds two bytes.
 			conn := dial(t, s)
 			_, err := io.WriteString(conn, "POST /v1/stream/a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n1")
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return s.api.bodies.Load() == 1 }, readyTimeout, readyTick)
+			require.Eventually(t, func() bool { return s.api.bodies.Load() == 2 }, readyTimeout, readyTick)
 			assert.Equal(t, 503, s.do(http.MethodPost, row.path, row.body, "Content-Type", row.contentType).status)
 			_, err = io.WriteString(conn, "1")
 			require.NoError(t, err)

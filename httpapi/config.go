@@ -23,11 +23,12 @@ type Config struct {
 	// MaxBody is the largest request body in bytes. Default: 8 MiB.
 	MaxBody int64
 	// BodyBudget bounds the memory of all requests' bodies at one time, in bytes:
-	// what has arrived, and the records decoded from it ([stream.RecordMemory]).
-	// What does not fit is refused with 503, except that one request alone always
-	// fits. The process that serves sets it from the memory it may take
-	// (GOMEMLIMIT); this package does not look. Default: 256 MiB, or four times
-	// MaxBody if that is more.
+	// what was taken for their bytes, and for the records decoded from them
+	// ([stream.RecordMemory]). What does not fit is refused with 503, except that
+	// one request alone always fits. The process that serves sets it from the
+	// memory it may take (GOMEMLIMIT); this package does not look. The heap grows
+	// to about twice as much before garbage is collected. Default: 256 MiB, or four
+	// times MaxBody if that is more.
 	BodyBudget int64
 	// MaxSubscribers bounds the live readers, long polls and event streams
 	// together; one more is refused with 503. Default: 100,000.

@@ -25,7 +25,7 @@
 //
 // A request body is bounded by [Config.MaxBody], the records in it by
 // [stream.MaxRecords], and the memory of all bodies and records together by
-// [Config.BodyBudget]: it is taken as bytes arrive, and for records only after
+// [Config.BodyBudget]: it is taken as bytes arrive, for records only after
 // they have been counted. A body that does not arrive within
 // [Config.BodyTimeout] is refused; where nobody needs it, because the method
 // takes none or the request is refused already, the answer waits for it
