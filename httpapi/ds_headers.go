@@ -10,9 +10,6 @@ import (
 
 // durableConfig reads the headers that configure a stream.
 func durableConfig(h http.Header) (stream.Config, error) {
-	if err := refuseForks(h); err != nil {
-		return stream.Config{}, err
-	}
 	contentType, err := contentTypeOf(h)
 	if err != nil {
 		return stream.Config{}, err
@@ -24,15 +21,14 @@ func durableConfig(h http.Header) (stream.Config, error) {
 	return stream.Config{ContentType: contentType, Expiry: expiry}, err
 }
 
-// refuseForks answers the fork headers, which this release does not support:
-// ignoring them would make a stream without what it should have inherited.
-func refuseForks(h http.Header) error {
-	if len(h.Values(wire.StreamForkedFrom)) > 0 {
-		return stream.Errorf(stream.CodeUnsupported,
-			"this release cannot fork streams (%s); create a stream and copy into it", wire.StreamForkedFrom)
+// refuseDurable refuses a write whose headers say nothing here. A fork's offset
+// without its source is malformed in every release.
+func refuseDurable(r *http.Request) error {
+	if err := refuseForeign(r, true); err != nil {
+		return err
 	}
 	for _, name := range []string{wire.StreamForkOffset, wire.StreamForkSubOffset} {
-		if len(h.Values(name)) > 0 {
+		if len(r.Header.Values(name)) > 0 {
 			return stream.Errorf(stream.CodeBadRequest, "%s means something only together with %s", name, wire.StreamForkedFrom)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 // durableCreate is PUT: 201 for a new stream, 200 for one that exists with the
 // same configuration, whose body is then ignored.
 func (a *API) durableCreate(w http.ResponseWriter, r *http.Request, name stream.Name) error {
+	if err := refuseDurable(r); err != nil {
+		return err
+	}
 	config, err := durableConfig(r.Header)
 	if err != nil {
 		return err
@@ -65,6 +68,9 @@ func durableRecords(contentType string, body []byte, reserve wire.Reserve) ([]st
 
 // durableAppend is POST: an append, a close, or both in one step.
 func (a *API) durableAppend(w http.ResponseWriter, r *http.Request, name stream.Name) error {
+	if err := refuseDurable(r); err != nil {
+		return err
+	}
 	request, err := durableAppendHeaders(r.Header)
 	if err != nil {
 		return err

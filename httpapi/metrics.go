@@ -37,10 +37,14 @@ func NewMetrics() *Metrics {
 			Name: "picomq_http_" + name, Help: help, Buckets: latencyBuckets,
 		}, []string{"protocol"})
 	}
+	refused := counter("refusals_total", "Requests refused, by the rule that refused them.", "code")
+	for code := range refusals {
+		refused.WithLabelValues(code.String()) // there before the first, so that a rate sees it
+	}
 	events := counter("events_total", "Event encodings that were found ready (hit) or made (miss).", "result")
 	return &Metrics{
 		requests:    counter("requests_total", "Requests answered.", "protocol", "method", "status"),
-		refusals:    counter("refusals_total", "Requests refused, by the rule that refused them.", "code"),
+		refusals:    refused,
 		appends:     histogram("append_seconds", "Time of PUT and POST requests that were carried out, body included."),
 		reads:       histogram("read_seconds", "Time of GET and HEAD requests that were carried out, live ones excepted."),
 		subscribers: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "picomq_http_subscribers", Help: "Live readers connected now."}, []string{"kind"}),

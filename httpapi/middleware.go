@@ -3,6 +3,7 @@ package httpapi
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"log/slog"
 	"maps"
 	"net/http"
 	"runtime/debug"
@@ -37,7 +38,11 @@ func (a *API) middleware(next http.Handler) http.Handler {
 		}
 		defer func() {
 			a.bodies.Add(-e.held)
-			a.config.Metrics.answered(r, e, time.Since(began))
+			took := time.Since(began)
+			a.config.Metrics.answered(r, e, took)
+			a.config.Logger.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("request_id", requestID(e)),
+				slog.String("method", r.Method), slog.String("target", r.URL.RequestURI()), slog.Int("status", e.status),
+				slog.Int64("bytes", e.written), slog.Duration("took", took))
 		}()
 		defer func() { a.recoverPanic(e, r, recover()) }()
 		if r.Method == http.MethodOptions {

@@ -54,13 +54,13 @@ func parsePicoRead(r *http.Request) (*picoReadRequest, error) {
 		return nil, err
 	}
 	q := new(picoReadRequest)
+	if err := q.parseMode(query); err != nil {
+		return nil, err
+	}
 	if err := q.parsePosition(r, query); err != nil {
 		return nil, err
 	}
 	if err := q.parseCaps(query); err != nil {
-		return nil, err
-	}
-	if err := q.parseMode(query); err != nil {
 		return nil, err
 	}
 	q.cursor, _, err = oneParameter(query, "cursor")
@@ -68,7 +68,9 @@ func parsePicoRead(r *http.Request) (*picoReadRequest, error) {
 }
 
 // parsePosition reads where a read begins: seq or timestamp, else
-// Last-Event-ID, else 0.
+// Last-Event-ID, else 0; an event stream then begins at the first record there
+// is. An EventSource must name no place, or it could not resume, and cannot act
+// on a 410 that tells it where a trimmed stream begins.
 func (q *picoReadRequest) parsePosition(r *http.Request, query url.Values) error {
 	seq, hasSeq, err := oneParameter(query, "seq")
 	if err != nil {
@@ -91,7 +93,10 @@ func (q *picoReadRequest) parsePosition(r *http.Request, query url.Values) error
 	q.byHeader = true
 	id, _, err := oneHeader(r.Header, wire.LastEventID)
 	if err != nil || id == "" {
-		return err // At(0) is the zero position
+		if q.live == picoSSE {
+			q.from = stream.Position{Kind: stream.FromStart}
+		}
+		return err // else At(0), the zero position
 	}
 	at, err := parseDecimal(wire.LastEventID, id, math.MaxUint64)
 	q.from = stream.At(stream.Offset(at))
@@ -107,8 +112,11 @@ func parsePicoSeq(text string) (stream.Position, error) {
 		n, err := parseDecimal("seq", back, math.MaxUint64)
 		return stream.Position{Kind: stream.FromTail, Back: n}, err
 	}
-	n, err := parseDecimal("seq", text, math.MaxUint64)
-	return stream.At(stream.Offset(n)), err
+	n, err := wire.ParseDecimal(text)
+	if err != nil {
+		return stream.Position{}, stream.Errorf(stream.CodeBadRequest, "seq is %q; give a sequence, now, or -N to count back from the end", text)
+	}
+	return stream.At(stream.Offset(n)), nil
 }
 
 // numberParameter is a plain decimal parameter of at most limit, or otherwise

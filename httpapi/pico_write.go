@@ -9,10 +9,6 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// picoUnsupported are the headers of a create that this release does not carry
-// out. To ignore them would promise what is not kept.
-var picoUnsupported = []string{wire.PicoRetentionAge, wire.PicoRetentionBytes, wire.PicoForkedFrom, wire.PicoForkSeq}
-
 // picoCreate answers PUT: a stream, with its first records if there is a body.
 func (a *API) picoCreate(w http.ResponseWriter, r *http.Request, name stream.Name) error {
 	request, err := a.picoCreateRequest(w, r)
@@ -39,10 +35,8 @@ func (a *API) picoCreate(w http.ResponseWriter, r *http.Request, name stream.Nam
 }
 
 func (a *API) picoCreateRequest(w http.ResponseWriter, r *http.Request) (*stream.CreateRequest, error) {
-	for _, name := range picoUnsupported {
-		if len(r.Header.Values(name)) > 0 {
-			return nil, stream.Errorf(stream.CodeUnsupported, "this release does not support %s; create the stream without it", name)
-		}
+	if err := refuseForeign(r, false); err != nil {
+		return nil, err
 	}
 	contentType, err := contentTypeOf(r.Header)
 	if err != nil {
@@ -97,6 +91,9 @@ func (a *API) picoRecords(w http.ResponseWriter, r *http.Request, contentType st
 
 // picoPost answers POST: a trim where the header says so, else an append.
 func (a *API) picoPost(w http.ResponseWriter, r *http.Request, name stream.Name) error {
+	if err := refuseForeign(r, false); err != nil {
+		return err
+	}
 	to, trim, err := picoNumber(r, wire.PicoTrimSeq, math.MaxUint64)
 	if err != nil {
 		return err

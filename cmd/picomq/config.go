@@ -156,7 +156,7 @@ func (c *config) maxAppend() int64 { return c.maxBody + recordOverhead }
 func (c *config) inFlight() int64 { return max(memoryShare(64<<20, 8), 2*c.maxAppend()) }
 
 // bodyBudget bounds the bodies of all requests, in bytes.
-func (c *config) bodyBudget() int64 { return max(memoryShare(256<<20, 4), c.maxBody) }
+func (c *config) bodyBudget() int64 { return max(memoryShare(128<<20, 8), c.maxBody) }
 
 // memoryShare is a bound in bytes: what is usual, or the part-th part of
 // GOMEMLIMIT when that is less, and never under a MiB.

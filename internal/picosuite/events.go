@@ -108,6 +108,17 @@ func eventsResume(p *player) {
 	reader.control("2", `"up_to_date":true`)
 }
 
+func eventsBeginAtTheStart(p *player) {
+	p.text()
+	for _, body := range []string{"a", "b", "c"} {
+		p.do(http.StatusOK, http.MethodPost, "/@", body)
+	}
+	p.do(http.StatusOK, http.MethodPost, "/@", "", field{"Pico-Trim-Seq", "2"})
+	reader := p.follow("/@?live=sse")
+	p.require("data", reader.data("3"), "c")
+	reader.control("3", `"up_to_date":true`)
+}
+
 func eventsEndWithClose(p *player) {
 	p.text()
 	reader := p.follow("/@?live=sse")

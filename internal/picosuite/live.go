@@ -35,6 +35,7 @@ var liveCases = []liveCase{
 	{"live/a new reader at the tail gets a control event at once", eventsBeginWithControl},
 	{"live/records come as events while they are appended", eventsFollowAppends},
 	{"live/an event stream resumes at Last-Event-ID", eventsResume},
+	{"live/an event stream without a place begins at the start of a trimmed stream", eventsBeginAtTheStart},
 	{"live/an event stream shows the last records before it ends", eventsEndWithClose},
 	{"live/an event stream ends when the stream is deleted", eventsEndWithDelete},
 	{"live/an event stream ends by itself", eventsEndByThemselves},
