@@ -18,7 +18,10 @@ type Append struct {
 	// commas.
 	JSON    bool
 	Records []stream.Record // at least one
-	Tag     any             // the caller's
+	// Extra is bytes that the append takes outside its segment, in what commits
+	// it. They count toward the bounds of a segment as its own do.
+	Extra int
+	Tag   any // the caller's
 }
 
 // orderKey says which appends must stay in order. Those that create a stream
@@ -44,7 +47,7 @@ func (a *Append) key() blockKey {
 }
 
 // bytes is what the append takes in a segment at most: in its blocks, in the
-// index, and what cutting it into blocks adds.
+// index, and what cutting it into blocks adds; and what it takes elsewhere.
 func (a *Append) bytes() int {
 	n := 0
 	for i := range a.Records {
@@ -58,7 +61,7 @@ func (a *Append) bytes() int {
 	if a.Stream == 0 {
 		overhead += len(a.Name)
 	}
-	return n + overhead*(1+2*n/MaxBlockBytes)
+	return n + a.Extra + overhead*(1+2*n/MaxBlockBytes)
 }
 
 // group is the appends that will be one segment, by stream. Appends of a stream

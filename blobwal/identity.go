@@ -82,11 +82,6 @@ func MarkerKey(cluster [16]byte, log uint16, node uint32, epoch uint64) string {
 	return fmt.Sprintf("%s/marker/%08x/%016x", logPrefix(cluster, log), node, epoch)
 }
 
-// SnapshotKey is the key of the snapshot of a log's state at an index.
-func SnapshotKey(cluster [16]byte, log uint16, index uint64) string {
-	return fmt.Sprintf("%s/snapshot/%016x", logPrefix(cluster, log), index)
-}
-
 func logPrefix(cluster [16]byte, log uint16) string {
 	return fmt.Sprintf("%x/%04x", cluster, log)
 }

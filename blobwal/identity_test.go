@@ -13,7 +13,6 @@ func TestKeys(t *testing.T) {
 	const cluster = "000102030405060708090a0b0c0d0e0f"
 	assert.Equal(t, cluster+"/0000/wal/00000007/0000000000000412/0000000000001/0000000000001267.seg", Key(id.Cluster, id.Segment(4711)))
 	assert.Equal(t, cluster+"/0000/marker/00000007/0000000000000412", MarkerKey(id.Cluster, 0, 7, 1042))
-	assert.Equal(t, cluster+"/00ff/snapshot/00000000000003e8", SnapshotKey(id.Cluster, 255, 1000))
 	assert.Equal(t, "0/7/1042/4711", id.Segment(4711).String())
 }
 
@@ -56,7 +55,7 @@ func TestOtherKeysAreRefused(t *testing.T) {
 	_, _, err := ParseKey(good)
 	require.NoError(t, err)
 	for _, key := range []string{
-		"", "a/b", IdentityKey, MarkerKey(id.Cluster, 0, 7, 1), SnapshotKey(id.Cluster, 0, 1),
+		"", "a/b", IdentityKey, MarkerKey(id.Cluster, 0, 7, 1),
 		good[:len(good)-1], good + ".seg", "x" + good[1:], "/" + good, "A" + good[1:],
 		good[:33] + "00000" + good[37:], // a log of five digits
 		good[:len(good)-5] + "8.seg" + ".seg",
