@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,13 @@ const (
 // tail applies every row after the applied one that the log holds now.
 func (r *Replica) tail(ctx context.Context) error {
 	for {
+		asked := r.clock()
 		rows, err := r.readRows(ctx, r.applied.Index)
 		if err != nil {
 			return err
 		}
 		if len(rows) == 0 {
+			r.freshen(asked)
 			return r.fenced
 		}
 		for _, row := range rows {
@@ -33,17 +36,37 @@ func (r *Replica) tail(ctx context.Context) error {
 	}
 }
 
-// tailTo applies up to an index that is known to be in the log, however long
-// the log takes to answer.
+// tailTo applies up to an index that was in the log a moment ago, however long
+// the log takes to answer. A log that answers and no longer has it lost it.
 func (r *Replica) tailTo(ctx context.Context, index commands.Index) error {
-	for try := 0; r.applied.Index < index; try++ {
+	for try := 0; ; try++ {
 		err := r.tail(ctx)
+		if err == nil && r.applied.Index < index {
+			err = r.checkHas(ctx, index)
+		}
 		if err != nil && r.mustEnd(err) {
 			return err
 		}
-		if r.applied.Index < index && !pause(ctx, try) {
+		if r.applied.Index >= index {
+			return nil
+		}
+		r.dropExpired()
+		if !pause(ctx, try) {
 			return ctx.Err()
 		}
+	}
+}
+
+// checkHas finds out whether the log still has a row that it acknowledged.
+func (r *Replica) checkHas(ctx context.Context, index commands.Index) error {
+	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	head, err := r.log.Head(call)
+	if err != nil {
+		return fmt.Errorf("read the log's head: %w", err)
+	}
+	if head.Index < index {
+		return lostTail(commands.Position{Index: index}, head)
 	}
 	return nil
 }
@@ -150,6 +173,9 @@ func (r *Replica) answerOwn(entry *commands.Entry, outcome *statemachine.Outcome
 		items, proposal := r.inFlight.items, outcome.Proposals[i]
 		r.inFlight = nil
 		if proposal.Status != statemachine.Applied {
+			if proposal.Status == statemachine.Fenced {
+				r.fenced = cmp.Or(r.fenced, fatalf("another process registered as node %d: this one is fenced and stops", r.self.Node))
+			}
 			answerAll(items, unavailable("the log refused this node's proposal (%v); nothing was written", proposal.Status))
 			return
 		}

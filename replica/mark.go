@@ -76,7 +76,7 @@ func (r *Replica) Mark(ctx context.Context) error { return r.mark(ctx, r.positio
 func (r *Replica) mark(ctx context.Context, at commands.Position) error {
 	key := fmt.Sprintf("%s%08x", markPrefix(r.self.Cluster), r.self.Node)
 	text := fmt.Sprintf(markFormat, at.Index, uint64(at.Row))
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.CallTimeout)
 	defer cancel()
 	err := r.cfg.Bucket.Upload(ctx, key, strings.NewReader(text), &blob.WriterOptions{ContentType: "text/plain"})
 	if err != nil {
@@ -92,39 +92,49 @@ func (r *Replica) KeepMarks(ctx context.Context) error {
 	if err := r.Mark(ctx); err != nil {
 		return err
 	}
+	r.marked = r.position()
 	r.loop.Go(func() { r.marker(r.background) })
 	return nil
 }
 
-// marker writes marks until its context ends, and a last one then. The loop
-// hands it positions; it never waits for the bucket.
+// marker writes marks until its context ends. The loop hands it positions; it
+// never waits for the bucket.
 func (r *Replica) marker(ctx context.Context) {
 	tick := time.NewTicker(markEvery)
 	defer tick.Stop()
 	var failed <-chan struct{} = r.failed
-	written := r.position()
 	for {
-		ended := false
 		select {
+		case <-ctx.Done():
+			return
 		case <-tick.C:
 		case <-failed:
-			failed = nil // once, and without waiting for the next tick
-		case <-ctx.Done():
-			ended = true
-		}
-		if at := r.position(); at != written {
 			// A node that ends because the log lost its tail marks what it had
 			// applied: the next start must not take the shorter log for whole.
-			if err := r.mark(context.WithoutCancel(ctx), at); err != nil {
-				r.cfg.Logger.Warn("how far the log is applied was not marked; the next mark tries again", "error", err)
-			} else {
-				written = at
-			}
+			failed = nil // once, and without waiting for the next tick
 		}
-		if ended {
-			return
-		}
+		r.markNew(ctx)
 	}
+}
+
+// lastMark writes the mark of a replica whose goroutines have ended.
+func (r *Replica) lastMark() {
+	if r.marked.Index > 0 {
+		r.markNew(context.Background())
+	}
+}
+
+// markNew writes a mark if there is something to say.
+func (r *Replica) markNew(ctx context.Context) {
+	at := r.position()
+	if at == r.marked {
+		return
+	}
+	if err := r.mark(ctx, at); err != nil {
+		r.cfg.Logger.Warn("how far the log is applied was not marked; the next mark tries again", "error", err)
+		return
+	}
+	r.marked = at
 }
 
 // position is the last applied row, for other goroutines than the loop.

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -72,6 +73,13 @@ func estimate(cmds []commands.Command) int {
 			for i := range c.Creates {
 				size += 32 + len(c.Creates[i].Name) + len(c.Creates[i].Config.ContentType)
 			}
+		case *commands.Close:
+			if c.Producer != nil {
+				size += len(c.Producer.ID) + 20
+			}
+			if c.StreamSeq != nil {
+				size += len(*c.StreamSeq)
+			}
 		case *commands.Create:
 			size += len(c.Name) + len(c.Config.ContentType)
 		case *commands.Touch:
@@ -92,8 +100,11 @@ func (r *Replica) drain(ctx context.Context) error {
 		}
 		r.seq++
 		if err := r.commit(ctx, commands.Origin{Node: r.self.Node, Epoch: r.epoch, Seq: r.seq}, items); err != nil {
+			r.queue.signal() // for what still waits: the loop goes on unless it must end
 			return err
 		}
+		// Here too, since under load this loop never finds the queue empty.
+		r.maybeSnapshot(ctx)
 	}
 	return nil
 }
@@ -165,7 +176,7 @@ func refusalOf(err error) error {
 // an error only when the row certainly is not there (ErrNotSent, a refusal), or
 // when ctx ended before that could be known (ErrUnknown).
 func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Inserted, error) {
-	r.inserting.Store(int64(time.Since(r.started)))
+	r.inserting.Store(int64(r.clock()))
 	defer r.inserting.Store(0)
 	giveUp := r.cfg.Now().Add(r.cfg.QueueTimeout)
 	doubt := false // an earlier try may still come to stand
@@ -183,6 +194,9 @@ func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Ins
 			}
 		}
 		switch {
+		case !unknown && !errors.Is(err, commands.ErrNotSent) && doubt:
+			// This try is refused, but an earlier one may stand.
+			return commands.Inserted{}, fmt.Errorf("%w: %w", commands.ErrUnknown, err)
 		case !unknown && !errors.Is(err, commands.ErrNotSent):
 			return commands.Inserted{}, err
 		case !doubt && r.cfg.Now().After(giveUp):

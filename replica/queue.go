@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +18,8 @@ type Decision struct {
 }
 
 // Done receives what came of one enqueued group of commands, or an error that
-// says whether anything may have been written. It is called once, on the loop,
-// and must not block.
+// says whether anything may have been written. It is called once and must not
+// block: on the loop, or where the replica was found to have ended.
 type Done func(d Decision, err error)
 
 // item is one Enqueue: commands that are applied together.
@@ -56,11 +57,16 @@ func (q *queue) add(it *item) error {
 	}
 	q.items = append(q.items, it)
 	q.bytes += it.bytes
+	q.signal()
+	return nil
+}
+
+// signal tells the loop to look.
+func (q *queue) signal() {
 	select {
 	case q.ready <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // take removes the oldest items, as many as fit limit bytes and at least one.
@@ -72,10 +78,8 @@ func (q *queue) take(limit int) []*item {
 		size += q.items[n].bytes
 		n++
 	}
-	taken := q.items[:n:n]
-	q.items = q.items[n:]
 	q.bytes -= size
-	return taken
+	return q.cut(n)
 }
 
 // expired removes the items whose time to be sent is over.
@@ -87,9 +91,16 @@ func (q *queue) expired(now time.Time) []*item {
 		q.bytes -= q.items[n].bytes
 		n++
 	}
-	old := q.items[:n:n]
+	return q.cut(n)
+}
+
+// cut takes the first n items off. The queue's array keeps nothing of them: what
+// an item holds is as large as a segment.
+func (q *queue) cut(n int) []*item {
+	taken := slices.Clone(q.items[:n])
+	clear(q.items[:n])
 	q.items = q.items[n:]
-	return old
+	return taken
 }
 
 // close refuses all further items with err and returns those that waited.

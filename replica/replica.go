@@ -36,13 +36,15 @@ type Replica struct {
 	applied  commands.Position
 	seq      uint64
 	inFlight *flight
-	agreed   commands.Index // the last index at which a reported digest agreed
-	fenced   error          // another process registered this node
+	agreed   commands.Index    // the last index at which a reported digest agreed
+	fenced   error             // another process registered this node
+	marked   commands.Position // the last mark written; zero before KeepMarks
 	snapshot snapshotter
 
 	appliedIndex atomic.Uint64
 	head         atomic.Uint64 // highest index known to be in the log
 	contact      atomic.Int64  // when the log last answered, as time since start
+	fresh        atomic.Int64  // when the view last held all that the log held, likewise
 	inserting    atomic.Int64  // when the insert under way began, likewise; 0: none is
 	started      time.Time
 	stats        counters
@@ -112,6 +114,9 @@ func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (com
 		return 0, 0, err
 	}
 	r.self.Node, r.epoch = result.Node, result.Epoch
+	if r.current() != r.epoch { // already, in the rows after ours
+		return 0, 0, fmt.Errorf("another process registered as node %d while this one did: give each process its own --data or --node-id", r.self.Node)
+	}
 	r.snapshot.prefix = fmt.Sprintf("%s/0000/snapshots/", self.Cluster)
 	r.background, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	r.loop.Go(func() { r.run(r.background) })
@@ -133,13 +138,17 @@ func registrationError(v statemachine.Verdict, self *commands.RegisterNode, view
 }
 
 // Close stops the loop. What waits is answered as not written; the row in
-// flight, if its outcome is not known yet, as unknown. It returns when no
-// callback will run any more.
+// flight, if its outcome is not known yet, as unknown. The last mark is written.
 func (r *Replica) Close() {
 	r.stop()
 	r.loop.Wait()
 	r.fail(errClosed)
+	r.lastMark()
 }
+
+// End ends the replica for good because of a fault that somebody else found, as
+// if it had found it itself.
+func (r *Replica) End(err error) { r.fail(err) }
 
 var errClosed = unavailable("this node is stopping; nothing was written, try another or try again")
 
@@ -247,9 +256,25 @@ func (e *fatalError) Unwrap() error { return e.err }
 func fatalf(format string, args ...any) error { return &fatalError{fmt.Errorf(format, args...)} }
 
 // answered notes that the log was in reach just now.
-func (r *Replica) answered() { r.contact.Store(int64(time.Since(r.started))) }
+func (r *Replica) answered() { r.contact.Store(int64(r.clock())) }
 
-// Stale is how long ago the log last answered.
-func (r *Replica) Stale() time.Duration {
-	return time.Since(r.started) - time.Duration(r.contact.Load())
+// Stale is how long ago the view held, for certain, all that the log held. A log
+// that answers while its rows do not come makes a view stale all the same.
+func (r *Replica) Stale() time.Duration { return r.since(&r.fresh) }
+
+// clock is the time since the start, on the monotonic clock.
+func (r *Replica) clock() time.Duration { return time.Since(r.started) }
+
+func (r *Replica) since(moment *atomic.Int64) time.Duration {
+	return r.clock() - time.Duration(moment.Load())
+}
+
+// freshen notes that the view holds what the log held at a moment.
+func (r *Replica) freshen(moment time.Duration) {
+	for {
+		old := r.fresh.Load()
+		if int64(moment) <= old || r.fresh.CompareAndSwap(old, int64(moment)) {
+			return
+		}
+	}
 }

@@ -30,17 +30,16 @@ func (r *Replica) Stats() Stats {
 	applied := r.Applied()
 	return Stats{
 		Applied: applied, Rows: r.stats.rows.Load(), Groups: r.stats.groups.Load(), Retries: r.stats.retries.Load(),
-		LogErrors: r.stats.logErrors.Load(), QueueBytes: r.queue.size(), SinceContact: r.Stale(), Inserting: r.insertAge(),
+		LogErrors: r.stats.logErrors.Load(), QueueBytes: r.queue.size(), SinceContact: r.since(&r.contact), Inserting: r.insertAge(),
 		SnapshotIndex: commands.Index(r.snapshot.taken.Load()), Lag: max(r.seen(), applied) - applied,
 	}
 }
 
 func (r *Replica) insertAge() time.Duration {
-	began := r.inserting.Load()
-	if began == 0 {
+	if r.inserting.Load() == 0 {
 		return 0
 	}
-	return time.Since(r.started) - time.Duration(began)
+	return r.since(&r.inserting)
 }
 
 // saw notes the log's head as just learned.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/picomq/picomq/commands"
 )
@@ -17,14 +18,18 @@ func (r *Replica) Sync(ctx context.Context) error {
 		return err
 	}
 	if r.log.Exclusive() {
-		r.answered()
+		r.freshen(r.clock())
 		return nil
 	}
-	head, err := r.heads.learn(ctx, r.queryHead)
+	head, asked, err := r.heads.learn(ctx, r.queryHead)
 	if err != nil {
 		return err
 	}
-	return r.WaitApplied(ctx, head)
+	if err := r.WaitApplied(ctx, head); err != nil {
+		return err
+	}
+	r.freshen(asked)
+	return nil
 }
 
 // WaitApplied returns when the view holds an index.
@@ -54,23 +59,23 @@ func (r *Replica) WaitApplied(ctx context.Context, index commands.Index) error {
 func (r *Replica) Applied() commands.Index { return commands.Index(r.appliedIndex.Load()) }
 
 // queryHead asks the log for its head, and ends the replica when that is
-// behind what was applied before the question.
-func (r *Replica) queryHead() (commands.Index, error) {
+// behind what was applied before the question. It also tells when it asked.
+func (r *Replica) queryHead() (head commands.Index, asked time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.CallTimeout)
 	defer cancel()
-	before := r.Applied()
-	head, err := r.log.Head(ctx)
+	before, asked := r.Applied(), r.clock()
+	at, err := r.log.Head(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read the log's head: %w", err)
+		return 0, 0, fmt.Errorf("read the log's head: %w", err)
 	}
 	r.answered()
-	r.saw(head.Index)
-	if head.Index < before {
-		err := lostTail(commands.Position{Index: before}, head)
+	r.saw(at.Index)
+	if at.Index < before {
+		err := lostTail(commands.Position{Index: before}, at)
 		r.fail(err)
-		return 0, err
+		return 0, 0, err
 	}
-	return head.Index, nil
+	return at.Index, asked, nil
 }
 
 // headQueries shares head queries: at most one runs, and the next serves all
@@ -81,13 +86,16 @@ type headQueries struct {
 	running bool
 }
 
+type askHead func() (head commands.Index, asked time.Duration, err error)
+
 type headQuery struct {
 	done  chan struct{}
 	index commands.Index
+	asked time.Duration // when, since the start
 	err   error
 }
 
-func (h *headQueries) learn(ctx context.Context, ask func() (commands.Index, error)) (commands.Index, error) {
+func (h *headQueries) learn(ctx context.Context, ask askHead) (commands.Index, time.Duration, error) {
 	h.mu.Lock()
 	if h.next == nil {
 		h.next = &headQuery{done: make(chan struct{})}
@@ -100,13 +108,13 @@ func (h *headQueries) learn(ctx context.Context, ask func() (commands.Index, err
 	h.mu.Unlock()
 	select {
 	case <-q.done:
-		return q.index, q.err
+		return q.index, q.asked, q.err
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return 0, 0, ctx.Err()
 	}
 }
 
-func (h *headQueries) run(ask func() (commands.Index, error)) {
+func (h *headQueries) run(ask askHead) {
 	for {
 		h.mu.Lock()
 		q := h.next
@@ -117,7 +125,7 @@ func (h *headQueries) run(ask func() (commands.Index, error)) {
 			return
 		}
 		h.mu.Unlock()
-		q.index, q.err = ask()
+		q.index, q.asked, q.err = ask()
 		close(q.done)
 	}
 }
