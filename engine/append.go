@@ -6,6 +6,7 @@ import (
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/statemachine"
 	"github.com/picomq/picomq/stream"
 )
@@ -117,7 +118,7 @@ func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outc
 		err.RetryAfter = time.Second
 		return outcome{err: err}
 	}
-	a.Tag = p
+	a.Tag, a.Extra = p, commandBytes(p)
 	if err := e.writer.Add(a); err != nil {
 		e.inFlight.Add(-p.size)
 		return outcome{err: err}
@@ -128,6 +129,21 @@ func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outc
 	case <-ctx.Done():
 		return outcome{err: unknownOutcome(ctx)}
 	}
+}
+
+// commandBytes is about what an append takes in its commit: a row is bounded, too.
+func commandBytes(p *pending) int {
+	n := 48
+	if p.create != nil {
+		n += len(p.create.Name) + len(p.create.Config.ContentType)
+	}
+	if p.req != nil && p.req.Producer != nil {
+		n += len(p.req.Producer.ID) + 20
+	}
+	if p.req != nil && p.req.StreamSeq != nil {
+		n += len(*p.req.StreamSeq)
+	}
+	return n
 }
 
 func unknownOutcome(ctx context.Context) error {
@@ -150,11 +166,18 @@ func (e *Engine) close(ctx context.Context, id stream.ID, r *stream.AppendReques
 
 // decide proposes one command about one stream.
 func (e *Engine) decide(ctx context.Context, c commands.Command) outcome {
-	d, err := e.replica.Propose(ctx, c)
+	d, err := e.propose(ctx, c)
 	if err != nil {
 		return outcome{err: err}
 	}
 	return outcome{time: d.Time, result: d.Results[0].AppendResult}
+}
+
+// propose proposes one command and waits as long as an append waits.
+func (e *Engine) propose(ctx context.Context, c commands.Command) (replica.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.AppendTimeout)
+	defer cancel()
+	return e.replica.Propose(ctx, c)
 }
 
 // appended turns a result into the answer, or into the refusal.

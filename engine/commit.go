@@ -14,7 +14,7 @@ import (
 // sealed is called by the writer, in an order that keeps each stream's, when a
 // segment is durable or was abandoned. It proposes the segment's commit.
 func (e *Engine) sealed(s *blobwal.Sealed) {
-	e.storage.Store(&s.Err)
+	e.stored(s.Err)
 	if s.Err != nil {
 		e.giveUp(s.ID.Sequence)
 		e.finishAll(s, notStored(s.Err))
@@ -85,8 +85,9 @@ func (e *Engine) committed(s *blobwal.Sealed, at stream.Time, result *statemachi
 // abandoned answers the appends of a segment whose commit failed. When it
 // certainly is not in the log its sequence is given up, so that it never can be.
 func (e *Engine) abandoned(s *blobwal.Sealed, givenUp []uint64, err error) {
+	e.giveUp(givenUp...) // again, which does no harm if the commit did
 	if stream.CodeOf(err) != stream.CodeOutcomeUnknown {
-		e.giveUp(append(givenUp, s.ID.Sequence)...)
+		e.giveUp(s.ID.Sequence)
 	}
 	e.finishAll(s, err)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -87,6 +88,7 @@ type Engine struct {
 
 	inFlight atomic.Int64          // bytes of appends not decided yet
 	storage  atomic.Pointer[error] // how the last upload ended
+	ahead    atomic.Int64          // how far the clock here runs before log time, in ms, as last seen
 
 	mu      sync.Mutex
 	givenUp []uint64 // sequences to name in the next commit
@@ -98,22 +100,35 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, replica: cfg.Replica, hub: cfg.Hub, cache: cfg.Cache}
-	e.toucher = newToucher(e.replica, cfg.Logger)
 	cfg.Writer.Sealed = e.sealed
 	writer, err := blobwal.NewWriter(cfg.Writer)
 	if err != nil {
 		return nil, err
 	}
 	e.writer = writer
+	e.toucher = newToucher(e.replica, cfg.Logger)
 	return e, nil
 }
 
-// Close lets the appends that were taken finish, within ctx, and stops.
-// Requests must have ended or be refused by the caller from here on.
+// Close lets the appends that were taken be stored and decided, and the touches
+// that were held back be written, within ctx, and stops. New requests must be
+// refused by the caller from here on, and the replica be closed after it.
 func (e *Engine) Close(ctx context.Context) error {
-	err := e.writer.Close(ctx)
-	e.toucher.close()
-	return err
+	return errors.Join(e.writer.Close(ctx), e.decided(ctx), e.toucher.close(ctx))
+}
+
+// decided waits until no append is under way any more.
+func (e *Engine) decided(ctx context.Context) error {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for e.inFlight.Load() > 0 {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("close the engine before the log decided everything: %w", context.Cause(ctx))
+		}
+	}
+	return nil
 }
 
 // Writer is the segment writer's counters.
@@ -132,18 +147,35 @@ func (e *Engine) Storage() error {
 // Stored ends what Storage says.
 func (e *Engine) Stored() { e.storage.Store(nil) }
 
+// stored notes how an upload ended. A segment of somebody else under this
+// node's own key means that another process writes as this one: that is the end.
+func (e *Engine) stored(err error) {
+	e.storage.Store(&err)
+	if err != nil && stream.CodeOf(err) == stream.CodeInternal {
+		e.replica.End(fmt.Errorf("another process writes segments as this node: %w", err))
+	}
+}
+
 // InFlight is the bytes of appends that are not decided yet.
 func (e *Engine) InFlight() int64 { return e.inFlight.Load() }
 
 // Waiting is the number of parked followers.
 func (e *Engine) Waiting() int { return e.hub.size() }
 
-// clock estimates the two times that the next entry would carry.
+// clock estimates the two times that the next entry would carry. Log time is the
+// earlier of two clocks, so it may lag behind the one here.
 func (e *Engine) clock() (active int64, now stream.Time) {
 	view := e.replica.View()
+	active = view.ActiveTime() // first: an entry in between then counts once
 	logTime := view.LogTime()
-	now = max(logTime, stream.Time(e.cfg.Now().UnixMilli()))
-	return view.ActiveTime() + min(int64(now-logTime), maxActiveStep), now
+	now = max(logTime, stream.Time(e.cfg.Now().UnixMilli()-e.ahead.Load()))
+	return active + min(int64(now-logTime), maxActiveStep), now
+}
+
+// learn compares the clock here, as it was before a proposal, with the log time
+// that the entry got.
+func (e *Engine) learn(before time.Time, at stream.Time) {
+	e.ahead.Store(max(before.UnixMilli()-int64(at), 0))
 }
 
 // maxActiveStep is the most that one entry adds to active time, in ms.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/engine"
 	"github.com/picomq/picomq/internal/faultbucket"
@@ -157,6 +158,42 @@ func TestAnAppendThatOutlastsItsCallerIsUnknown(t *testing.T) {
 	close(hold)
 	require.Eventually(t, func() bool { return n.InFlight() == 0 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, []string{"x"}, n.read(t, "a", 0, 100))
+}
+
+func TestTheLogOutOfReachHoldsNobodyForEver(t *testing.T) {
+	w := newWorld(t)
+	log := w.log.Peer()
+	var down atomic.Bool
+	log.Before = func(_ context.Context, call string) error {
+		if down.Load() && call != "head" {
+			return errors.New("the connection broke")
+		}
+		return nil
+	}
+	n := w.startOn(log, func(c *engine.Config) { c.AppendTimeout = 200 * time.Millisecond })
+	n.create(t, "a", "text/plain", "0")
+	down.Store(true)
+	require.Equal(t, stream.CodeOutcomeUnknown, codeOf(t, n.Delete(t.Context(), "a")))
+	_, err := n.Trim(t.Context(), "a", 1)
+	require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "it waited behind the first and was not sent")
+	down.Store(false)
+	require.Eventually(t, func() bool {
+		_, err := n.Head(t.Context(), "a")
+		return err != nil && stream.CodeOf(err) == stream.CodeNotFound
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestAForeignSegmentEndsTheNode(t *testing.T) {
+	w := newWorld(t)
+	var cluster [16]byte
+	var id blobwal.Identity
+	n := w.start(func(c *engine.Config) { id = c.Writer.Identity; cluster = id.Cluster })
+	key := blobwal.Key(cluster, id.Segment(1))
+	require.NoError(t, w.bucket.WriteAll(t.Context(), key, []byte("somebody else's"), nil))
+	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: stream.Config{ContentType: "text/plain"}, Records: records("x")})
+	require.Equal(t, stream.CodeInternal, codeOf(t, err))
+	<-n.replica.Failed()
+	require.ErrorContains(t, n.replica.Err(), key)
 }
 
 func TestCloseFinishesWhatWasTaken(t *testing.T) {

@@ -129,6 +129,46 @@ func TestTouchesAreFlushedWithinAnEighth(t *testing.T) {
 	}, 5*time.Second, 5*time.Millisecond)
 }
 
+func TestTouchesThatWaitAreWrittenAtTheEnd(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(nil)
+	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(80), Records: records("x")})
+	require.NoError(t, err)
+	w.later(25 * time.Second)
+	n.append(t, "a", "y")
+	w.later(20 * time.Second)
+	n.read(t, "a", 0, 100) // within its window: the touch waits up to 10 s
+	n.stop()
+	again := w.start(nil)
+	st, ok := again.replica.View().Lookup("a")
+	require.True(t, ok)
+	require.GreaterOrEqual(t, st.Touched, int64(45_000))
+}
+
+func TestAClockAheadOfTheLogsDoesNotFloodIt(t *testing.T) {
+	w := newWorld(t)
+	log := w.log.Peer()
+	log.Now = func() time.Time { return w.now().Add(-20 * time.Second) } // the database's clock
+	n := w.startOn(log, nil)
+	made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: stream.Config{
+		ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(w.now().Add(-10 * time.Second).UnixMilli())},
+	}})
+	require.NoError(t, err)
+	before := n.replica.Stats().Rows
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err = n.Wait(ctx, stream.WaitRequest{ID: made.ID})
+	require.ErrorIs(t, err, context.DeadlineExceeded, "by the log's time it is not due")
+	for range 20 {
+		_, err = n.Head(t.Context(), "a")
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, n.replica.Stats().Rows-before, uint64(4))
+	page, err := n.List(t.Context(), stream.ListRequest{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, page.Streams, 1)
+}
+
 func TestAnHourWithoutTheLogExpiresNobody(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(nil)

@@ -113,9 +113,12 @@ func (e *Engine) expireIfDue(ctx context.Context, st *statemachine.Stream) (gone
 	if !e.due(st) {
 		return false, nil
 	}
-	if _, err := e.replica.Propose(ctx, &commands.Expire{IDs: []stream.ID{st.ID}}); err != nil {
+	before := e.cfg.Now()
+	d, err := e.propose(ctx, &commands.Expire{IDs: []stream.ID{st.ID}})
+	if err != nil {
 		return false, err
 	}
+	e.learn(before, d.Time)
 	fresh, ok := e.replica.View().Stream(st.ID)
 	if ok {
 		*st = fresh

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ func (e *Engine) touch(ctx context.Context, st *statemachine.Stream) error {
 	if left := st.Touched + window - active; left >= window/4 && e.toucher.add(st.ID, touchWindow(st)) {
 		return nil
 	}
-	_, err := e.replica.Propose(ctx, &commands.Touch{IDs: []stream.ID{st.ID}})
+	_, err := e.propose(ctx, &commands.Touch{IDs: []stream.ID{st.ID}})
 	return err
 }
 
@@ -56,9 +57,18 @@ func newToucher(r *replica.Replica, logger *slog.Logger) *toucher {
 	return t
 }
 
-func (t *toucher) close() {
+// close writes the touches that wait and waits for the log.
+func (t *toucher) close(ctx context.Context) error {
 	close(t.stop)
 	t.done.Wait()
+	for ids := t.take(); len(ids) > 0; {
+		n := min(len(ids), commands.MaxIDs)
+		if _, err := t.replica.Propose(ctx, &commands.Touch{IDs: ids[:n:n]}); err != nil {
+			return fmt.Errorf("touch %d streams that were read: %w", len(ids), err)
+		}
+		ids = ids[n:]
+	}
+	return nil
 }
 
 // add notes a touch, or reports that there is no room.
@@ -101,7 +111,6 @@ func (t *toucher) run() {
 		timer.Reset(max(wait, 0))
 		select {
 		case <-t.stop:
-			t.propose()
 			return
 		case <-t.kick:
 		case <-timer.C:
@@ -110,16 +119,21 @@ func (t *toucher) run() {
 	}
 }
 
-// propose flushes all touches that wait: those not due yet ride along.
-func (t *toucher) propose() {
+// take removes all touches that wait.
+func (t *toucher) take() []stream.ID {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	ids := make([]stream.ID, 0, len(t.ids))
 	for id := range t.ids {
 		ids = append(ids, id)
 	}
 	clear(t.ids)
-	t.mu.Unlock()
-	for len(ids) > 0 {
+	return ids
+}
+
+// propose flushes all touches that wait: those not due yet ride along.
+func (t *toucher) propose() {
+	for ids := t.take(); len(ids) > 0; {
 		n := min(len(ids), commands.MaxIDs)
 		err := t.replica.Enqueue([]commands.Command{&commands.Touch{IDs: ids[:n:n]}}, func(replica.Decision, error) {})
 		if err != nil {

@@ -70,6 +70,9 @@ func (e *Engine) lookAgain(st *statemachine.Stream) time.Duration {
 	case stream.ExpiresAt:
 		_, now := e.clock()
 		left := min(int64(st.Config.Expiry.At-now), time.Hour.Milliseconds())
+		if left <= 0 {
+			return time.Second // it is due here and not in the log: no hurry
+		}
 		return time.Duration(max(left, 10)) * time.Millisecond
 	default:
 		return 0
