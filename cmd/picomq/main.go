@@ -5,9 +5,10 @@
 //	serve.go    the life of a server process: start, serve, drain
 //	node.go     one node put together from its packages, and taken apart
 //	config.go   flags and their checks
-//	storage.go  bucket URLs and the cluster's identity
+//	storage.go  bucket URLs
 //	nodeid.go   the node number kept in the data folder
 //	metrics.go  what the packages count, for Prometheus
+//	failpoint.go places to die at, for the crash test; only with the build tag
 package main
 
 import (

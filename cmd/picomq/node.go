@@ -70,11 +70,8 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 	if n.replica, err = replica.Open(ctx, replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish}); err != nil {
 		return nil, err
 	}
-	identity, err := n.register(ctx, wanted)
+	identity, err := n.register(ctx, c.data, wanted)
 	if err != nil {
-		return nil, err
-	}
-	if err := rememberNode(c.data, n.id); err != nil {
 		return nil, err
 	}
 	if err := n.startEngine(c, identity); err != nil {
@@ -99,7 +96,7 @@ func (n *node) throwAway(c *config) error {
 
 // register finds the cluster's identity, announces this process in the log and
 // claims its epoch in the bucket.
-func (n *node) register(ctx context.Context, wanted commands.NodeID) (blobwal.Identity, error) {
+func (n *node) register(ctx context.Context, folder string, wanted commands.NodeID) (blobwal.Identity, error) {
 	cluster, err := n.cluster(ctx)
 	if err != nil {
 		return blobwal.Identity{}, err
@@ -109,6 +106,10 @@ func (n *node) register(ctx context.Context, wanted commands.NodeID) (blobwal.Id
 		Cluster: cluster, Node: wanted, Incarnation: n.incarnation, Level: commands.Level, Release: version,
 	})
 	if err != nil {
+		return blobwal.Identity{}, err
+	}
+	// At once: a start that fails from here on must not take a new number next time.
+	if err := rememberNode(folder, n.id); err != nil {
 		return blobwal.Identity{}, err
 	}
 	identity := blobwal.Identity{Cluster: cluster, Node: uint32(n.id), Epoch: uint64(n.epoch), Incarnation: n.incarnation}

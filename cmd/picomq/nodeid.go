@@ -30,6 +30,9 @@ func rememberedNode(folder string, flag uint32) (commands.NodeID, error) {
 	if err != nil {
 		return 0, fmt.Errorf("--data %s: read the node number: %w", folder, err)
 	}
+	if len(text) == 0 {
+		return 0, nil // power was lost while it was written
+	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
 	if err != nil || n == 0 {
 		return 0, fmt.Errorf("--data: %s holds %q, which is no node number: delete it to be given one, or use --node-id", name, text)
