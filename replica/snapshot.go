@@ -103,8 +103,8 @@ func (r *Replica) load(ctx context.Context, s commands.Snapshot) (*statemachine.
 	return state, at, nil
 }
 
-// checkPosition compares a snapshot's position with the row that the log has
-// there. A log that ends before it lost its tail.
+// checkPosition compares the position of a snapshot or a mark with the row that
+// the log has there. A log that ends before it lost its tail.
 func (r *Replica) checkPosition(ctx context.Context, at commands.Position) error {
 	rows, err := r.log.Read(ctx, at.Index-1, 1, 1)
 	if err != nil {
