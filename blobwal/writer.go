@@ -9,10 +9,6 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// retryAfter is what a refused caller is told to wait: about as long as a
-// backlog needs to shrink noticeably.
-const retryAfter = time.Second
-
 // Writer groups appends into segments and uploads them. All methods are safe
 // for concurrent use.
 //
@@ -89,11 +85,11 @@ func (w *Writer) Add(a *Append) error {
 	case w.fatal != nil:
 		return w.fatal
 	case w.closed:
-		return later(stream.Errorf(stream.CodeUnavailable, "this node is shutting down; nothing was written"))
+		return stream.Errorf(stream.CodeUnavailable, "this node is shutting down; nothing was written")
 	case w.stats.Backlog+bytes > w.config.BacklogBytes:
-		return later(stream.Errorf(stream.CodeOverloaded,
+		return stream.Errorf(stream.CodeOverloaded,
 			"%d bytes wait to be stored, and %d more exceed the bound of %d; nothing was written",
-			w.stats.Backlog, bytes, w.config.BacklogBytes))
+			w.stats.Backlog, bytes, w.config.BacklogBytes)
 	}
 	w.stats.Backlog += bytes
 	w.open(bytes).add(a, bytes, now)
@@ -116,11 +112,6 @@ func (w *Writer) check(a *Append, bytes int) error {
 		}
 	}
 	return nil
-}
-
-func later(err *stream.Error) *stream.Error {
-	err.RetryAfter = retryAfter
-	return err
 }
 
 // open is the group that the next append goes into: the newest if it fits.
@@ -268,8 +259,8 @@ func (w *Writer) finalError(out *Sealed, result putResult) error {
 		return stream.Errorf(stream.CodeInternal, "segment %s: %w", out.ID, result.err)
 	default:
 		w.config.Logger.Error("a segment is given up", "key", out.Key, "tries", result.tries, "error", result.err)
-		return later(stream.Errorf(stream.CodeUnavailable,
-			"the bucket did not take segment %s in %d tries; nothing was written: %w", out.ID, result.tries, result.err))
+		return stream.Errorf(stream.CodeUnavailable,
+			"the bucket did not take segment %s in %d tries; nothing was written: %w", out.ID, result.tries, result.err)
 	}
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
@@ -65,7 +64,7 @@ func (e *Engine) Append(ctx context.Context, name stream.Name, r *stream.AppendR
 		}
 		return appended(name, r, &out)
 	}
-	return stream.Appended{}, unavailable("the stream %q was deleted and created again while the append was under way; nothing was written, try again", name)
+	return stream.Appended{}, stream.Errorf(stream.CodeUnavailable, "the stream %q was deleted and created again while the append was under way; nothing was written, try again", name)
 }
 
 // checkAppend refuses what no stream takes.
@@ -114,9 +113,7 @@ func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outc
 	p.size = appendOverhead + stream.MemoryOf(a.Records)
 	if held := e.inFlight.Add(p.size); held > e.cfg.InFlightBytes && held > p.size {
 		e.inFlight.Add(-p.size)
-		err := stream.Errorf(stream.CodeOverloaded, "%d bytes of appends are under way; nothing was written, try again", held-p.size)
-		err.RetryAfter = time.Second
-		return outcome{err: err}
+		return outcome{err: stream.Errorf(stream.CodeOverloaded, "%d bytes of appends are under way; nothing was written, try again", held-p.size)}
 	}
 	a.Tag, a.Extra = p, commandBytes(p)
 	if err := e.writer.Add(a); err != nil {
@@ -147,10 +144,8 @@ func commandBytes(p *pending) int {
 }
 
 func unknownOutcome(ctx context.Context) error {
-	err := stream.Errorf(stream.CodeOutcomeUnknown, "the append was not decided in time (%w): it may have happened or may still happen; "+
+	return stream.Errorf(stream.CodeOutcomeUnknown, "the append was not decided in time (%w): it may have happened or may still happen; "+
 		"read the stream, or repeat the request with the same producer sequence", context.Cause(ctx))
-	err.RetryAfter = time.Second
-	return err
 }
 
 // finish answers a pending append.

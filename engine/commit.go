@@ -43,7 +43,7 @@ func notStored(err error) error {
 	if stream.CodeOf(err) != stream.CodeUnavailable {
 		return err
 	}
-	return unavailable("the bucket did not store the records in time; nothing was written, try again")
+	return stream.Errorf(stream.CodeUnavailable, "the bucket did not store the records in time; nothing was written, try again")
 }
 
 // appendsOf is the command's view of what a segment holds.
@@ -73,7 +73,7 @@ func appendsOf(s *blobwal.Sealed) []commands.Append {
 // committed answers the appends of a segment whose commit was applied.
 func (e *Engine) committed(s *blobwal.Sealed, at stream.Time, result *statemachine.Result) {
 	if result.Verdict != statemachine.Accepted {
-		e.finishAll(s, unavailable("the log refused segment %d of this node (%v); nothing was written", s.ID.Sequence, result.Verdict))
+		e.finishAll(s, stream.Errorf(stream.CodeUnavailable, "the log refused segment %d of this node (%v); nothing was written", s.ID.Sequence, result.Verdict))
 		return
 	}
 	e.cfg.AfterCommit()

@@ -12,6 +12,7 @@ import (
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/blockcache"
 	"github.com/picomq/picomq/replica"
+	"github.com/picomq/picomq/statemachine"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -169,7 +170,7 @@ func (e *Engine) clock() (active int64, now stream.Time) {
 	active = view.ActiveTime() // first: an entry in between then counts once
 	logTime := view.LogTime()
 	now = max(logTime, stream.Time(e.cfg.Now().UnixMilli()-e.ahead.Load()))
-	return active + min(int64(now-logTime), maxActiveStep), now
+	return active + min(int64(now-logTime), statemachine.MaxActiveStep), now
 }
 
 // learn compares the clock here, as it was before a proposal, with the log time
@@ -177,6 +178,3 @@ func (e *Engine) clock() (active int64, now stream.Time) {
 func (e *Engine) learn(before time.Time, at stream.Time) {
 	e.ahead.Store(max(before.UnixMilli()-int64(at), 0))
 }
-
-// maxActiveStep is the most that one entry adds to active time, in ms.
-const maxActiveStep = 30_000

@@ -40,7 +40,7 @@ func (e *Engine) Read(ctx context.Context, name stream.Name, r stream.ReadReques
 	chunk.UpToDate = chunk.Next == st.Tail
 	if stale > 0 && chunk.UpToDate {
 		if len(chunk.Runs) == 0 {
-			return nil, unavailable("the log is out of reach, so whether %q has more cannot be told; try again", name)
+			return nil, stream.Errorf(stream.CodeUnavailable, "the log is out of reach, so whether %q has more cannot be told; try again", name)
 		}
 		chunk.UpToDate = false
 	}

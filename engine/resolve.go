@@ -33,28 +33,22 @@ func (e *Engine) observeLog(ctx context.Context) (stale time.Duration, err error
 	}
 	stale = e.replica.Stale()
 	if stale > e.cfg.StaleLimit {
-		return 0, unavailable("the log has been out of reach for %v, longer than reads are answered without it", stale.Round(time.Second))
+		return 0, stream.Errorf(stream.CodeUnavailable, "the log has been out of reach for %v, longer than reads are answered without it", stale.Round(time.Second))
 	}
 	return max(stale, time.Millisecond), nil
 }
 
 func (e *Engine) stopped() error {
 	if e.replica.Err() != nil {
-		return unavailable("this node has stopped serving; try another, or try again")
+		return stream.Errorf(stream.CodeUnavailable, "this node has stopped serving; try another, or try again")
 	}
 	return nil
-}
-
-func unavailable(format string, args ...any) *stream.Error {
-	err := stream.Errorf(stream.CodeUnavailable, format, args...)
-	err.RetryAfter = time.Second
-	return err
 }
 
 // refuse is a refusal, unless it would rest on a view that may be stale.
 func refuse(stale time.Duration, err *stream.Error) *stream.Error {
 	if stale > 0 {
-		return unavailable("the log is out of reach, so this cannot be answered for sure: %s", err.Message)
+		return stream.Errorf(stream.CodeUnavailable, "the log is out of reach, so this cannot be answered for sure: %s", err.Message)
 	}
 	return err
 }

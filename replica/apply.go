@@ -8,6 +8,7 @@ import (
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/statemachine"
+	"github.com/picomq/picomq/stream"
 )
 
 // Bounds of one read from the log.
@@ -176,7 +177,7 @@ func (r *Replica) answerOwn(entry *commands.Entry, outcome *statemachine.Outcome
 			if proposal.Status == statemachine.Fenced {
 				r.fenced = cmp.Or(r.fenced, fatalf("another process registered as node %d: this one is fenced and stops", r.self.Node))
 			}
-			answerAll(items, unavailable("the log refused this node's proposal (%v); nothing was written", proposal.Status))
+			answerAll(items, stream.Errorf(stream.CodeUnavailable, "the log refused this node's proposal (%v); nothing was written", proposal.Status))
 			return
 		}
 		results := proposal.Results

@@ -42,7 +42,7 @@ func (r *Replica) Propose(ctx context.Context, cmds ...commands.Command) (Decisi
 	case <-ctx.Done():
 	}
 	if r.queue.remove(it) {
-		return Decision{}, unavailable("the log did not take the command in time; nothing was written, try again")
+		return Decision{}, stream.Errorf(stream.CodeUnavailable, "the log did not take the command in time; nothing was written, try again")
 	}
 	select {
 	case a := <-answers: // it was decided while we looked
@@ -53,10 +53,8 @@ func (r *Replica) Propose(ctx context.Context, cmds ...commands.Command) (Decisi
 }
 
 func outcomeUnknown() *stream.Error {
-	err := stream.Errorf(stream.CodeOutcomeUnknown, "the log did not answer in time: the change may have happened or may still happen; "+
+	return stream.Errorf(stream.CodeOutcomeUnknown, "the log did not answer in time: the change may have happened or may still happen; "+
 		"read the stream, or repeat the request with the same producer sequence")
-	err.RetryAfter = time.Second
-	return err
 }
 
 // estimate is about how many bytes commands take in a row.
@@ -164,11 +162,11 @@ func refusalOf(err error) error {
 	case errors.As(err, &refusal):
 		return refusal
 	case errors.Is(err, commands.ErrNotSent):
-		return unavailable("the log is out of reach; nothing was written, try again")
+		return stream.Errorf(stream.CodeUnavailable, "the log is out of reach; nothing was written, try again")
 	case errors.Is(err, commands.ErrUnknown):
 		return outcomeUnknown()
 	default:
-		return unavailable("the log refused the change; nothing was written")
+		return stream.Errorf(stream.CodeUnavailable, "the log refused the change; nothing was written")
 	}
 }
 
@@ -244,7 +242,7 @@ func (r *Replica) lookUp(ctx context.Context, in *commands.Insert) (at commands.
 
 // dropExpired answers proposals that waited too long; they were not sent.
 func (r *Replica) dropExpired() {
-	answerAll(r.queue.expired(r.cfg.Now()), unavailable("the log did not take the command in time; nothing was written, try again"))
+	answerAll(r.queue.expired(r.cfg.Now()), stream.Errorf(stream.CodeUnavailable, "the log did not take the command in time; nothing was written, try again"))
 }
 
 // pause waits a little longer with each try, up to a second, with jitter.

@@ -51,9 +51,7 @@ func (q *queue) add(it *item) error {
 		return q.closed
 	}
 	if q.bytes > 0 && q.bytes+it.bytes > q.limit {
-		err := stream.Errorf(stream.CodeOverloaded, "%d bytes of commands wait for the log; nothing was written, try again", q.bytes)
-		err.RetryAfter = time.Second
-		return err
+		return stream.Errorf(stream.CodeOverloaded, "%d bytes of commands wait for the log; nothing was written, try again", q.bytes)
 	}
 	q.items = append(q.items, it)
 	q.bytes += it.bytes

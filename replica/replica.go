@@ -150,13 +150,7 @@ func (r *Replica) Close() {
 // if it had found it itself.
 func (r *Replica) End(err error) { r.fail(err) }
 
-var errClosed = unavailable("this node is stopping; nothing was written, try another or try again")
-
-func unavailable(format string, args ...any) *stream.Error {
-	err := stream.Errorf(stream.CodeUnavailable, format, args...)
-	err.RetryAfter = time.Second
-	return err
-}
+var errClosed = stream.Errorf(stream.CodeUnavailable, "this node is stopping; nothing was written, try another or try again")
 
 // View reads the state as of the last applied entry.
 func (r *Replica) View() statemachine.View { return r.view }
@@ -185,7 +179,7 @@ func (r *Replica) fail(err error) {
 	r.mu.Unlock()
 	refusal := errClosed
 	if !errors.Is(err, errClosed) {
-		refusal = unavailable("this node has stopped serving; nothing was written, try another or try again")
+		refusal = stream.Errorf(stream.CodeUnavailable, "this node has stopped serving; nothing was written, try another or try again")
 	}
 	for _, it := range r.queue.close(refusal) {
 		it.done(Decision{}, refusal)

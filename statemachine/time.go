@@ -5,9 +5,9 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// maxActiveStep bounds how much one entry adds to active time, in
+// MaxActiveStep bounds how much one entry adds to active time, in
 // milliseconds: an hour in which nothing could be proposed expires nothing.
-const maxActiveStep = 30_000
+const MaxActiveStep = 30_000
 
 // advance moves both clocks to an entry's. Log time is the earlier of the
 // database's and the proposer's clock, so that neither alone can run ahead, and
@@ -18,7 +18,7 @@ func (s *State) advance(e *commands.Entry) {
 	s.logTime = max(previous, min(e.DatabaseTime, e.Clock))
 	if s.index > 0 {
 		// previous is never negative, so the difference cannot overflow.
-		s.activeTime += min(maxActiveStep, int64(s.logTime-previous))
+		s.activeTime += min(MaxActiveStep, int64(s.logTime-previous))
 	}
 }
 

@@ -69,12 +69,22 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap is the error behind this one, if any.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Errorf makes a refusal. A %w verb keeps the error it wraps reachable by
+// Errorf makes a refusal; one that may pass gets [DefaultRetryAfter]. A %w verb keeps the error it wraps reachable by
 // errors.Is and errors.As.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+	e := &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+	switch code {
+	case CodeOverloaded, CodeUnavailable, CodeOutcomeUnknown:
+		e.RetryAfter = DefaultRetryAfter
+	default:
+	}
+	return e
 }
+
+// DefaultRetryAfter is when a refusal that may pass invites to try again: about
+// as long as a full queue needs to shrink noticeably.
+const DefaultRetryAfter = time.Second
 
 // CodeOf is the code of the [*Error] in err's chain, and [CodeInternal] for
 // any other error.

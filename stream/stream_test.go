@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -89,4 +90,16 @@ func TestInfoForPeople(t *testing.T) {
 	info := stream.Info{ID: stream.MakeID(0, 12), Name: "logs/a", Start: 3, Tail: 9}
 	require.Equal(t, "logs/a#12[3,9)", info.String())
 	require.Len(t, fmt.Sprint(uint64(stream.MaxOffset)), 16)
+}
+
+func TestRefusalsThatMayPassSayWhenToTryAgain(t *testing.T) {
+	for code := stream.CodeInternal; code <= stream.CodeUnsupported; code++ {
+		want := time.Duration(0)
+		switch code {
+		case stream.CodeOverloaded, stream.CodeUnavailable, stream.CodeOutcomeUnknown:
+			want = stream.DefaultRetryAfter
+		default:
+		}
+		require.Equal(t, want, stream.Errorf(code, "why").RetryAfter, code.String())
+	}
 }
