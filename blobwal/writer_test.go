@@ -231,11 +231,15 @@ func TestSomebodyElsesObjectIsFatal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, WriterConfig{Interval: time.Second}, nil)
+				// The put takes its time, so that the second append comes before it ends.
+				r := newRig(t, WriterConfig{Interval: time.Second}, func(faultbucket.Op) faultbucket.Decision {
+					return faultbucket.Decision{Delay: 10 * time.Millisecond}
+				})
 				key := Key(someone().Cluster, someone().Segment(1))
 				overwrite(t, r.bucket, key, theirs)
 				require.NoError(t, r.Add(to(1, "a")))
 				require.NoError(t, r.Add(to(1, "waits for the interval")))
+				time.Sleep(100 * time.Millisecond)
 				synctest.Wait()
 
 				require.Len(t, r.delivered, 1)
