@@ -60,11 +60,9 @@ func (r *Replica) tailTo(ctx context.Context, index commands.Index) error {
 
 // checkHas finds out whether the log still has a row that it acknowledged.
 func (r *Replica) checkHas(ctx context.Context, index commands.Index) error {
-	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
-	defer cancel()
-	head, err := r.log.Head(call)
+	head, err := r.readHead(ctx)
 	if err != nil {
-		return fmt.Errorf("read the log's head: %w", err)
+		return err
 	}
 	if head.Index < index {
 		return lostTail(commands.Position{Index: index}, head)
@@ -83,16 +81,25 @@ func (r *Replica) readRows(ctx context.Context, after commands.Index) ([]command
 	return rows, nil
 }
 
-// checkHead compares the log's head with what is applied.
-func (r *Replica) checkHead(ctx context.Context) error {
+// readHead asks the log for its last row.
+func (r *Replica) readHead(ctx context.Context) (commands.Position, error) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	head, err := r.log.Head(call)
 	if err != nil {
-		return fmt.Errorf("read the log's head: %w", err)
+		return head, fmt.Errorf("read the log's head: %w", err)
 	}
 	r.answered()
 	r.saw(head.Index)
+	return head, nil
+}
+
+// checkHead compares the log's head with what is applied.
+func (r *Replica) checkHead(ctx context.Context) error {
+	head, err := r.readHead(ctx)
+	if err != nil {
+		return err
+	}
 	if head.Index < r.applied.Index || (head.Index == r.applied.Index && head.Row != r.applied.Row) {
 		return lostTail(r.applied, head)
 	}

@@ -97,7 +97,6 @@ func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (com
 	var failure error
 	register := &item{
 		commands: []commands.Command{&self},
-		expires:  r.cfg.Now().Add(r.cfg.QueueTimeout),
 		done: func(d Decision, err error) {
 			if failure = err; err == nil {
 				result = d.Results[0]

@@ -113,9 +113,9 @@ func (r *Replica) checkPosition(ctx context.Context, at commands.Position) error
 	if len(rows) > 0 && rows[0].Position() == at {
 		return nil
 	}
-	head, err := r.log.Head(ctx)
+	head, err := r.readHead(ctx)
 	if err != nil {
-		return fmt.Errorf("read the log's head: %w", err)
+		return err
 	}
 	lost := lostTail(at, head)
 	if len(rows) > 0 {

@@ -61,15 +61,11 @@ func (r *Replica) Applied() commands.Index { return commands.Index(r.appliedInde
 // queryHead asks the log for its head, and ends the replica when that is
 // behind what was applied before the question. It also tells when it asked.
 func (r *Replica) queryHead() (head commands.Index, asked time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.CallTimeout)
-	defer cancel()
 	before, asked := r.Applied(), r.clock()
-	at, err := r.log.Head(ctx)
+	at, err := r.readHead(context.Background())
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the log's head: %w", err)
+		return 0, 0, err
 	}
-	r.answered()
-	r.saw(at.Index)
 	if at.Index < before {
 		err := lostTail(commands.Position{Index: before}, at)
 		r.fail(err)
