@@ -12,7 +12,7 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-var errUnsigned = errors.New("filebucket: signed URLs are not implemented: there is no server to sign for")
+var errUnsigned = errors.New("filebucket: signed URLs are not supported: there is no server to sign for")
 
 // bucket implements driver.Bucket. Its fields do not change after Open.
 type bucket struct {
