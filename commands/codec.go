@@ -142,6 +142,14 @@ func (m *Create) code(c *coder) {
 	number(c, 4, &m.Config.Expiry.TTL)
 	c.signed(5, (*int64)(&m.Config.Expiry.At))
 	c.flag(6, &m.Closed)
+	optional(c, 7, &m.Fork, func(c *coder, f *Fork) {
+		c.open()
+		number(c, 1, &f.Parent)
+		optional(c, 2, &f.At, func(c *coder, o *stream.Offset) { c.uint((*uint64)(o)) })
+		number(c, 3, &f.Sub)
+		number(c, 4, &f.Cut)
+		c.close()
+	})
 }
 
 func (m *Close) code(c *coder) {

@@ -68,6 +68,22 @@ type Create struct {
 	Name   stream.Name
 	Config stream.Config
 	Closed bool
+	Fork   *Fork // the stream begins as another's history; nil: empty
+}
+
+// Fork is the part of a create that names the parent. An empty content type in
+// the create is then the parent's, and an expiry of stream.ExpiresNever the
+// parent's.
+type Fork struct {
+	Parent stream.ID
+	At     *stream.Offset // the fork offset; nil: the parent's tail
+	// Sub is how much the fork has of its parent beyond At, as it was asked for:
+	// messages of a JSON stream, otherwise bytes of the record there. Above zero it
+	// needs At.
+	Sub uint64
+	// Cut is Sub where the fork ends inside the record at At, and zero where it has
+	// the record whole. The proposer has read the record; Apply cannot.
+	Cut uint32
 }
 
 // Close closes a stream without appending.

@@ -212,8 +212,10 @@ func (it *AppendIter) uvarint(column *[]byte) uint64 {
 	return v
 }
 
-// check walks all columns once: after it, Appends cannot fail. The sum of the
-// records stays below 2^32, so that an ordinal fits 32 bits.
+// MaxSegmentRecords bounds the records of one segment.
+const MaxSegmentRecords = 1<<31 - 1
+
+// check walks all columns once: after it, Appends cannot fail.
 func (m *CommitSegment) check() error {
 	if m.Count > MaxAppends || len(m.Flags) != int(m.Count) || len(m.GivenUp) > MaxGivenUp {
 		return errColumns
@@ -223,7 +225,7 @@ func (m *CommitSegment) check() error {
 	var records, bytes uint64
 	for it.Next(&a) {
 		records += uint64(a.Records)
-		if records > 1<<32-1 || a.Bytes > m.Size-bytes {
+		if records > MaxSegmentRecords || a.Bytes > m.Size-bytes {
 			return errColumns
 		}
 		bytes += a.Bytes

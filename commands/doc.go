@@ -11,11 +11,13 @@
 //	                 producers, creates, given up              put is durable     flags, names of creates inside       duplicate, stale epoch, closed, gap,
 //	                                                                                                                   condition, Stream-Seq; the whole: its
 //	                                                                                                                   sequence was given up or used
-//	 3 Create        name, config, closed                      a request          a new stream under a free name       the name is taken by another
-//	                                                                                                                   configuration (same: not new)
+//	 3 Create        name, config, closed, fork                a request          a new stream under a free name; a    the name is taken by another
+//	                                                                              fork takes its parent's extents      configuration (same: not new); the
+//	                                                                                                                   parent is gone, trimmed or too short
 //	 4 Close         id, producer, match, stream-seq           a request          closed flag, producer                as an append
 //	 5 Trim          id, to                                    a request          start, clamped to the tail; extents  no such stream
-//	 6 Delete        id                                        a request          the stream goes, the name is free    no such stream
+//	 6 Delete        id                                        a request          the stream goes, the name is free,   no such stream
+//	                                                                              unless forks of it live
 //	 7 Touch         ids                                       reads, in batches  idle deadlines restart               ids that are gone are skipped
 //	 8 Expire        ids                                       a request past a   those past their deadline go         ids not due at this log time stay
 //	                                                           deadline, the sweep

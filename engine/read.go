@@ -136,7 +136,7 @@ func (e *Engine) collectExtent(ctx context.Context, view statemachine.View, st *
 	}
 	id := blobwal.SegmentID{Node: uint32(seg.Node), Epoch: uint64(seg.Epoch), Sequence: seg.Sequence}
 	where := segment(id, seg.Size)
-	end := min(x.First+stream.Offset(x.Count), st.Tail)
+	end := min(x.End(), st.Tail)
 	for chunk.Next < end && !budget.spent {
 		ordinal := x.Ordinal + uint32(chunk.Next-x.First)
 		block, err := e.cache.Block(ctx, where, ordinal, chunk.Next > chunk.First)

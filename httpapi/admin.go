@@ -12,6 +12,8 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/picomq/picomq/stream"
 )
 
 // AdminConfig is what the admin handler shows.
@@ -20,6 +22,9 @@ type AdminConfig struct {
 	// words for an operator. It is called for every look at /ready and must be
 	// quick. Required.
 	Ready func(ctx context.Context) error
+	// Inspect describes a stream, also one that was deleted while forks of it live.
+	// Required.
+	Inspect func(ctx context.Context, name stream.Name) (stream.Detail, error)
 	// Gatherer holds the metrics. Required.
 	Gatherer prometheus.Gatherer
 	// Pprof adds the profiler of net/http/pprof below /debug/pprof/. It lets

@@ -16,7 +16,8 @@ type Streams interface {
 	Append(ctx context.Context, name stream.Name, r *stream.AppendRequest) (stream.Appended, error)
 	// Trim drops the records below an offset, which is clamped to the tail.
 	Trim(ctx context.Context, name stream.Name, to stream.Offset) (stream.Info, error)
-	// Delete removes a stream; its name is free at once.
+	// Delete removes a stream; its name is free at once, unless forks of it live:
+	// then it is [stream.CodeDeleted] to all until the last of them goes.
 	Delete(ctx context.Context, name stream.Name) error
 	// Head describes a stream without keeping it from expiring.
 	Head(ctx context.Context, name stream.Name) (stream.Info, error)

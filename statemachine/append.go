@@ -58,37 +58,36 @@ func (s *State) spend(n *node, m *commands.CommitSegment) (verdict Verdict) {
 // Stream-Seq, close and touch, all together or nothing at all. ordinal is the
 // number of its first record within the segment.
 func (s *State) append(a *commands.Append, segment uint32, ordinal uint64, out *AppendResult) {
-	if !validRequest(a) || a.Bytes > math.MaxUint32 || ordinal+uint64(a.Records) > math.MaxUint32 {
+	if !validRequest(a) || a.Bytes > math.MaxUint32 || ordinal+uint64(a.Records) > maxCount {
 		out.Verdict = Invalid
 		return
 	}
-	e := Extent{Segment: segment, Ordinal: uint32(ordinal), Count: a.Records, Bytes: uint32(a.Bytes)}
+	e := makeExtent(0, segment, uint32(ordinal), a.Records, uint32(a.Bytes))
 	if a.Create != nil {
 		s.appendNew(a, e, out)
 		return
 	}
-	p, ok := s.findLive(a.ID)
+	p, ok := s.reach(a.ID, out)
 	if !ok {
-		out.Verdict = NotFound
 		return
 	}
-	out.describe(a.ID, p.row())
 	if out.Verdict = s.judge(p.row(), p.side(), a, out); out.Verdict == Accepted {
 		s.write(a.ID, p, a, e, a.Close, out)
 	}
 }
 
 // appendNew creates a stream with its first records. The append is judged
-// before the stream is made, against an empty one.
+// before the stream is made, against one that has its heritage only.
 func (s *State) appendNew(a *commands.Append, e Extent, out *AppendResult) {
 	closes := a.Close || a.Create.Closed
-	if !s.mayCreate(a.Create, closes, out) {
+	h, ok := s.mayCreate(a.Create, closes, out)
+	if !ok {
 		return
 	}
-	if out.Verdict = s.judge(&row{}, nil, a, out); out.Verdict != Accepted {
+	if out.Verdict = s.judge(&row{tail: h.end}, nil, a, out); out.Verdict != Accepted {
 		return
 	}
-	id, p := s.newStream(a.Create)
+	id, p := s.newStream(a.Create, &h)
 	s.write(id, p, a, e, closes, out)
 }
 
@@ -100,10 +99,10 @@ func (s *State) write(id stream.ID, p place, a *commands.Append, e Extent, close
 	e.First = first
 	room := roomFor(*p.extents(), e)
 	s.beginRow(id, p)
-	if e.Count > 0 {
+	if e.Count() > 0 {
 		*p.extents() = room
 		s.addExtent(id, p, e)
-		r.tail += stream.Offset(e.Count)
+		r.tail += stream.Offset(e.Count())
 	}
 	producer := -1
 	if a.HasProducer {

@@ -20,7 +20,7 @@ func (s *State) Apply(e *commands.Entry) *Outcome {
 	s.endSnapshot()
 	s.advance(e)
 	s.index = e.Index
-	s.changed = nil
+	s.changed, s.cascaded = nil, 0
 	out := &Outcome{Index: e.Index, Time: s.logTime, Proposals: make([]ProposalOutcome, len(e.Proposals))}
 	for i := range e.Proposals {
 		out.Proposals[i] = s.applyProposal(&e.Proposals[i])

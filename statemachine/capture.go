@@ -61,10 +61,12 @@ type rowCopy struct {
 	name        string
 	contentType string
 	extents     []Extent // all but the last
-	last        Extent   // Count is 0 when there are none
+	last        Extent   // of no records when there are none
 	streamSeq   string
 	producers   []producerCopy
 	closer      uint32
+	forks       uint32
+	fork        *stream.Fork
 }
 
 type producerCopy struct {
@@ -92,7 +94,7 @@ func (s *State) copyRow(id stream.ID, p place) rowCopy {
 	if d == nil {
 		return c
 	}
-	c.streamSeq, c.closer = d.streamSeq, d.closer
+	c.streamSeq, c.closer, c.forks, c.fork = d.streamSeq, d.closer, d.forks, d.fork
 	c.producers = make([]producerCopy, len(d.producers))
 	for i := range d.producers {
 		c.producers[i] = producerCopy{d.producers[i], s.producers.value(d.producers[i].id)}

@@ -22,12 +22,10 @@ func (s *State) closeStream(m *commands.Close, out *AppendResult) {
 		out.Verdict = Invalid
 		return
 	}
-	p, ok := s.findLive(m.ID)
+	p, ok := s.reach(m.ID, out)
 	if !ok {
-		out.Verdict = NotFound
 		return
 	}
-	out.describe(m.ID, p.row())
 	if p.row().closed() && !a.HasProducer {
 		s.closeAgain(p, &a, out)
 		return

@@ -7,10 +7,11 @@ import (
 
 // create makes a stream under a free name.
 func (s *State) create(m *commands.Create, out *AppendResult) {
-	if !s.mayCreate(m, m.Closed, out) {
+	h, ok := s.mayCreate(m, m.Closed, out)
+	if !ok {
 		return
 	}
-	id, p := s.newStream(m)
+	id, p := s.newStream(m, &h)
 	if m.Closed {
 		s.beginRow(id, p)
 		p.row().flags |= flagClosed
@@ -20,35 +21,46 @@ func (s *State) create(m *commands.Create, out *AppendResult) {
 	out.describe(id, p.row())
 }
 
-// mayCreate decides about a create and changes nothing. closed is whether the
-// stream would be closed right away, which is part of what is compared with a
-// stream that has the name.
-func (s *State) mayCreate(m *commands.Create, closed bool, out *AppendResult) bool {
+// mayCreate decides about a create, changes nothing, and says what the stream
+// would begin with. closed is whether the stream would be closed right away,
+// which is part of what is compared with a stream that has the name.
+func (s *State) mayCreate(m *commands.Create, closed bool, out *AppendResult) (h heritage, ok bool) {
 	if !validCreate(m) {
 		out.Verdict = Invalid
-		return false
+		return h, false
 	}
 	if id, bound := s.names.get(string(m.Name)); bound {
 		if p, live := s.findLive(id); live {
 			out.describe(id, p.row())
-			out.Verdict = Conflict
-			if s.configured(p.row(), m, closed) {
-				out.Verdict = Exists
-			}
-			return false
+			out.Verdict = s.compareConfig(p, m, closed)
+			return h, false
 		}
 	}
 	if s.lastDense == maxDense {
 		out.Verdict = Full
-		return false
+		return h, false
 	}
-	return true
+	h, out.Verdict = s.inherit(m, out)
+	return h, out.Verdict == Accepted
 }
 
-// configured tells whether a stream is what a create asks for.
-func (s *State) configured(r *row, m *commands.Create, closed bool) bool {
-	return stream.MediaType(s.types.value(r.contentType)) == stream.MediaType(m.Config.ContentType) &&
-		r.expiryConfig() == m.Config.Expiry && r.closed() == closed
+// compareConfig tells whether a stream that is there is what a create asks for.
+// What a fork leaves to be inherited is whatever it was.
+func (s *State) compareConfig(p place, m *commands.Create, closed bool) Verdict {
+	r := p.row()
+	if r.deleted() {
+		return Deleted
+	}
+	sameType := stream.MediaType(s.types.value(r.contentType)) == stream.MediaType(m.Config.ContentType)
+	sameExpiry := r.expiryConfig() == m.Config.Expiry
+	if m.Fork != nil {
+		sameType = sameType || m.Config.ContentType == ""
+		sameExpiry = sameExpiry || m.Config.Expiry.Kind == stream.ExpiresNever
+	}
+	if sameType && sameExpiry && r.closed() == closed && s.descends(p.side(), m.Fork) {
+		return Exists
+	}
+	return Conflict
 }
 
 // validCreate checks the ranges that the state relies on. That a name is well
@@ -71,12 +83,13 @@ func validCreate(m *commands.Create) bool {
 	default:
 		return false
 	}
-	return len(m.Name) >= 1 && len(m.Name) <= stream.MaxNameBytes && len(m.Config.ContentType) <= stream.MaxContentType
+	return len(m.Name) >= 1 && len(m.Name) <= stream.MaxNameBytes && len(m.Config.ContentType) <= stream.MaxContentType &&
+		(m.Fork == nil || validFork(m.Fork))
 }
 
-// newStream makes an open, empty stream under a name that is free or bound to a
-// stream past its deadline, which is removed first.
-func (s *State) newStream(m *commands.Create) (stream.ID, place) {
+// newStream makes an open stream with its heritage, under a name that is free or
+// bound to a stream past its deadline, which is removed first.
+func (s *State) newStream(m *commands.Create, h *heritage) (stream.ID, place) {
 	if old, bound := s.names.get(string(m.Name)); bound {
 		p, _ := s.find(old)
 		s.remove(old, p)
@@ -85,20 +98,28 @@ func (s *State) newStream(m *commands.Create) (stream.ID, place) {
 	id := stream.MakeID(0, s.lastDense)
 	p := s.place(id)
 	name := string(m.Name)
-	r := row{created: s.logTime, expiry: m.Config.Expiry.Kind, flags: flagLive}
+	r := row{created: s.logTime, expiry: h.config.Expiry.Kind, flags: flagLive}
 	switch r.expiry {
 	case stream.ExpiresIdle:
-		r.limit, r.touched = int64(m.Config.Expiry.TTL), s.activeTime
+		r.limit, r.touched = int64(h.config.Expiry.TTL), s.activeTime
 	case stream.ExpiresAt:
-		r.limit = int64(m.Config.Expiry.At)
+		r.limit = int64(h.config.Expiry.At)
 	case stream.ExpiresNever:
 	}
-	r.contentType = s.types.acquire(m.Config.ContentType)
+	r.contentType = s.types.acquire(h.config.ContentType)
+	var d *side
+	if h.parent != 0 {
+		r.flags |= flagFork
+		d = &side{fork: s.origin(h)}
+	}
 	lock := s.streams.lock(id.Dense() / pageRows)
 	lock.Lock()
-	s.occupy(p, r, name)
+	s.occupy(p, r, name, d)
 	lock.Unlock()
 	s.items += s.hashIdentity(id, p) + s.hashRow(id, p)
+	if h.parent != 0 {
+		s.bequeath(h, id, p)
+	}
 	s.names.set(name, id)
 	s.note(id)
 	return id, p
@@ -116,14 +137,15 @@ func (s *State) place(id stream.ID) place {
 }
 
 // occupy puts a row where none is. The page is locked.
-func (s *State) occupy(p place, r row, name string) {
+func (s *State) occupy(p place, r row, name string, d *side) {
 	*p.row() = r
 	p.page.names[p.at] = name
+	p.page.sides[p.at] = d
 	p.page.live++
 	s.counts.Streams++
-	if r.expiry != stream.ExpiresNever {
-		p.page.expiring++
-		s.counts.Expiring++
+	s.countExpiring(p, 1)
+	if r.deleted() {
+		s.counts.Deleted++
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	itemProducer
 	itemSegment
 	itemNode
+	itemFork
 )
 
 // maxWords is the longest item, tag included.
@@ -58,18 +59,26 @@ func (s *State) hashScalars() uint64 {
 // hashIdentity covers what never changes of a stream.
 func (s *State) hashIdentity(id stream.ID, p place) uint64 {
 	r := p.row()
-	return hash(itemIdentity, uint64(id), uint64(r.created), uint64(r.expiry), uint64(r.limit),
+	sum := hash(itemIdentity, uint64(id), uint64(r.created), uint64(r.expiry), uint64(r.limit),
 		xxhash.Sum64String(p.page.names[p.at]), s.types.hash(r.contentType))
+	if r.isFork() {
+		f := p.side().fork
+		sum += hash(itemFork, uint64(id), uint64(f.Parent), uint64(f.At), f.Sub, uint64(f.End), xxhash.Sum64String(string(f.From)))
+	}
+	return sum
 }
 
 // hashRow covers what changes of a stream and has a fixed size.
 func (s *State) hashRow(id stream.ID, p place) uint64 {
 	r := p.row()
-	var closer uint64
-	if d := p.side(); d != nil && d.closer != 0 {
-		closer = s.producers.hash(d.producers[d.closer-1].id)
+	var closer, forks uint64
+	if d := p.side(); d != nil {
+		forks = uint64(d.forks)
+		if d.closer != 0 {
+			closer = s.producers.hash(d.producers[d.closer-1].id)
+		}
 	}
-	return hash(itemRow, uint64(id), uint64(r.start), uint64(r.tail), uint64(r.touched), uint64(r.flags), closer)
+	return hash(itemRow, uint64(id), uint64(r.start), uint64(r.tail), uint64(r.touched), uint64(r.flags), closer, forks)
 }
 
 func hashStreamSeq(id stream.ID, value string) uint64 {
@@ -78,7 +87,7 @@ func hashStreamSeq(id stream.ID, value string) uint64 {
 
 func hashExtent(id stream.ID, e Extent) uint64 {
 	return hash(itemExtent, uint64(id), uint64(e.First), uint64(e.Segment)<<32|uint64(e.Ordinal),
-		uint64(e.Count)<<32|uint64(e.Bytes))
+		uint64(e.packed)<<32|uint64(e.Bytes))
 }
 
 func (s *State) hashProducer(id stream.ID, p *producer) uint64 {

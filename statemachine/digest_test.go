@@ -55,7 +55,7 @@ func TestDigestSeesEverything(t *testing.T) {
 		"extent first": func(s *State) { (*damaged(s, 1).extents())[0].First++ },
 		"extent place": func(s *State) { (*damaged(s, 1).extents())[0].Ordinal++ },
 		"extent slot":  func(s *State) { (*damaged(s, 1).extents())[0].Segment++ },
-		"extent count": func(s *State) { (*damaged(s, 1).extents())[0].Count++ },
+		"extent count": func(s *State) { (*damaged(s, 1).extents())[0].packed += 2 },
 		"extent bytes": func(s *State) { (*damaged(s, 1).extents())[0].Bytes++ },
 
 		"producer epoch": func(s *State) { damaged(s, 2).side().producers[0].epoch++ },

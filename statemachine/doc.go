@@ -54,8 +54,9 @@
 // first check that fails is its verdict; then nothing of it happens:
 //
 //	values within their bounds                      Invalid
-//	create: the name is free, or its stream due     Exists (same media type, expiry and closed state), Conflict
+//	create: the name is free, or its stream due     Exists (same media type, expiry, closed state, origin), Conflict, Deleted
 //	the stream is there and not due                 NotFound
+//	it was not deleted                              Deleted
 //	producer of the epoch in force, seq ≤ highest   Duplicate
 //	producer epoch below the one in force           FencedProducer
 //	the stream is open                              Closed
@@ -70,6 +71,33 @@
 // closed stream, without a producer, is accepted again if its match holds.
 // Only what is accepted restarts a deadline; so do trims.
 //
+// # Forks
+//
+// A Create with a Fork makes a stream that has the records of its parent from
+// the parent's start to the fork offset, or a little beyond it (Sub), under the
+// same offsets: it copies the parent's extents, so each of both has its own, and
+// counts them in their segments. After the checks of a create, in this order:
+//
+//	the parent is there and not due                 ParentGone
+//	it was not deleted                              ParentDeleted
+//	the type asked for is its media type            Conflict
+//	the fork offset is not below its start          Trimmed
+//	the fork does not end above its tail            BeyondTail
+//	it has fewer than 2^32 - 1 live forks           Full
+//	the cut lies inside the record's extent         Invalid
+//
+// The fork is open, has no producers and no Stream-Seq, and the parent's type
+// and expiry where the create leaves them out; a sliding deadline starts anew.
+// A create that meets a fork under its name compares the parent's name, the fork
+// offset unless it is left out, and Sub, instead of what they were resolved to.
+//
+// The parent counts its live forks; nothing else of it changes, nor of its idle
+// deadline. Delete of a stream with live forks keeps its name, its number and its
+// own parent, and drops all else: it is Deleted to every command. A stream that
+// expires goes whatever forks it has. When a fork goes its parent counts one
+// less, and a deleted one at zero goes with it, and so on upward: at most 4,096
+// of them in an entry. Those beyond count as absent, and Expire removes them.
+//
 // # Canonical state and digest
 //
 // The digest is the sum, modulo 2^64, of the XXH64 hash of every item below.
@@ -81,15 +109,18 @@
 //	tag  item            words
 //	 1   the scalars     index, log time, active time, last dense id, slots given out, cluster known, cluster (2), level, h(release)
 //	 2   stream, fixed   id, created, expiry kind, TTL or instant, h(name), h(content type)
-//	 3   stream, moving  id, start, tail, last use, flags, h(closing producer's id) or 0
+//	 3   stream, moving  id, start, tail, last use, flags, h(closing producer's id) or 0, live forks
 //	 4   Stream-Seq      id, h(value)
-//	 5   extent          id, first, slot|ordinal, count|bytes
+//	 5   extent          id, first, slot|ordinal, packed|bytes
 //	 6   producer        id, h(producer id), epoch, seq, first, known, back[0]|back[1], back[2]|back[3]
 //	 7   segment         slot|node, epoch, sequence, size, referenced bytes, time, extents
 //	 8   node            number, epoch, incarnation (2), h(address), level, h(release), last sequence,
 //	                     used sequences, given-up sequences (chained spans)
+//	 9   fork            id, parent, fork offset, sub, end, h(parent's name)
 //
-// Flags are 1 live, 2 closed, 4 has a Stream-Seq. After every 1,024th entry the
+// Flags are 1 live, 2 closed, 4 has a Stream-Seq, 8 deleted, 16 is a fork, 32 has
+// live forks. Packed is twice an extent's count, and 3 for a cut record, whose
+// bytes are then those of the body that count. After every 1,024th entry the
 // state remembers its digest ([CheckpointInterval]), the last 64 of them;
 // Checkpoint compares a node's against it. They are no items themselves.
 //
@@ -127,7 +158,8 @@
 //	streams      list of, by id: distance to the id before (the chunk's first: to 0), name (text), content type (text),
 //	             created, start, tail, flags, expiry kind;
 //	             if it expires: TTL or instant (zigzag), last use;  if flag 4: Stream-Seq (text);
-//	             extents: list of: slot (zigzag distance to the one before), ordinal, count, bytes; offsets follow from start;
+//	             if flag 16: parent, parent's name (text), fork offset, sub, end;  if flag 32: live forks;
+//	             extents: list of: slot (zigzag distance to the one before), ordinal, bytes, packed; offsets follow from start;
 //	             producers: list of: id (text), epoch, seq, first, known (1 to 5), known − 1 distances back;
 //	             closing producer's place + 1, or 0
 //

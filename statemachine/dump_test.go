@@ -71,7 +71,7 @@ func (s *State) dumpStream(b *strings.Builder, dense uint64, p place) {
 	}
 	b.WriteByte('\n')
 	for _, e := range *p.extents() {
-		fmt.Fprintf(b, "  extent %d+%d segment %d record %d bytes %d\n", e.First, e.Count, e.Segment, e.Ordinal, e.Bytes)
+		fmt.Fprintf(b, "  extent %d+%d segment %d record %d bytes %d\n", e.First, e.Count(), e.Segment, e.Ordinal, e.Bytes)
 	}
 	if d != nil {
 		s.dumpProducers(b, d)

@@ -36,10 +36,12 @@ func Example() {
 	}
 
 	st, _ := v.Lookup("logs/a")
-	fmt.Println(st.Info(), v.Extents(st.ID, 0, 10))
+	for _, e := range v.Extents(st.ID, 0, 10) {
+		fmt.Println(st.Info(), "segment", e.Segment, "record", e.Ordinal, "count", e.Count())
+	}
 	// Output:
 	// node 1 epoch 1
 	// accepted tail 2
 	// match_failed tail 2
-	// logs/a#1[0,2) [{0 0 0 2 20}]
+	// logs/a#1[0,2) segment 0 record 0 count 2
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -14,24 +15,60 @@ type Extent struct {
 	First   stream.Offset
 	Segment uint32 // slot
 	Ordinal uint32
-	Count   uint32 // at least 1
-	Bytes   uint32 // that the records take in the segment; an estimate after a trim inside the extent
+	// Bytes that the records take in the segment, an estimate where the extent was
+	// made from a part of another. Of a cut extent, how much of the record's body
+	// counts, exactly.
+	Bytes  uint32
+	packed uint32 // count << 1 | cut
 }
 
+// maxCount bounds the records of an extent, and so their ordinals.
+const maxCount = commands.MaxSegmentRecords
+
+// makeExtent is an extent of whole records.
+func makeExtent(first stream.Offset, segment, ordinal, count, bytes uint32) Extent {
+	return Extent{First: first, Segment: segment, Ordinal: ordinal, Bytes: bytes, packed: count << 1}
+}
+
+// cutExtent is the record after the first skip of an extent, cut to bytes.
+func cutExtent(e Extent, skip, bytes uint32) Extent {
+	return Extent{First: e.First + stream.Offset(skip), Segment: e.Segment, Ordinal: e.Ordinal + skip, Bytes: bytes, packed: 1<<1 | 1}
+}
+
+// Count is the number of records, at least 1.
+func (e Extent) Count() uint32 { return e.packed >> 1 }
+
+// Cut tells whether the extent is one record of whose body only the first Bytes
+// count: a fork ends inside it.
+func (e Extent) Cut() bool { return e.packed&1 != 0 }
+
 // End is the offset after the extent's last record.
-func (e Extent) End() stream.Offset { return e.First + stream.Offset(e.Count) }
+func (e Extent) End() stream.Offset { return e.First + stream.Offset(e.Count()) }
 
 // continues tells whether next lies in the segment right behind e, so that both
 // are one extent.
 func (e Extent) continues(next Extent) bool {
-	return e.Segment == next.Segment && e.Ordinal+e.Count == next.Ordinal && e.End() == next.First &&
-		uint64(e.Bytes)+uint64(next.Bytes) <= math.MaxUint32
+	return e.Segment == next.Segment && e.Ordinal+e.Count() == next.Ordinal && e.End() == next.First &&
+		!e.Cut() && !next.Cut() && uint64(e.Bytes)+uint64(next.Bytes) <= math.MaxUint32
+}
+
+// head is the first n records of an extent, 0 < n < Count. How many bytes each
+// takes is not known here, so they go in proportion.
+func (e Extent) head(n uint32) Extent {
+	e.Bytes = uint32(uint64(e.Bytes) * uint64(n) / uint64(e.Count()))
+	e.packed = n << 1
+	return e
+}
+
+// tail is what head(n) leaves.
+func (e Extent) tail(n uint32) Extent {
+	return makeExtent(e.First+stream.Offset(n), e.Segment, e.Ordinal+n, e.Count()-n, e.Bytes-e.head(n).Bytes)
 }
 
 // roomFor is the extents with room for one more, where e needs it. It is called
 // before the row is locked, so that no reader waits for a copy of many.
 func roomFor(extents []Extent, e Extent) []Extent {
-	if n := len(extents); e.Count == 0 || (n > 0 && extents[n-1].continues(e)) {
+	if n := len(extents); e.Count() == 0 || (n > 0 && extents[n-1].continues(e)) {
 		return extents
 	}
 	return grow(extents)
@@ -43,7 +80,7 @@ func (s *State) addExtent(id stream.ID, p place, e Extent) {
 	if n := len(*extents); n > 0 && (*extents)[n-1].continues(e) {
 		last := &(*extents)[n-1]
 		s.items -= hashExtent(id, *last)
-		last.Count += e.Count
+		last.packed += e.packed
 		last.Bytes += e.Bytes
 		s.items += hashExtent(id, *last)
 		s.refer(e.Segment, 0, int64(e.Bytes))
@@ -90,16 +127,29 @@ func (s *State) dropExtent(id stream.ID, e Extent) {
 	s.refer(e.Segment, -1, -int64(e.Bytes))
 }
 
-// cutExtent drops the first n records of an extent, 0 < n < Count. How many
-// bytes each takes is not known here, so they go in proportion. The row is
+// shorten drops the first n records of an extent, 0 < n < Count. The row is
 // locked.
-func (s *State) cutExtent(id stream.ID, e *Extent, n uint32) {
-	bytes := uint32(uint64(e.Bytes) * uint64(n) / uint64(e.Count))
-	s.items -= hashExtent(id, *e)
-	e.First += stream.Offset(n)
-	e.Ordinal += n
-	e.Count -= n
-	e.Bytes -= bytes
-	s.items += hashExtent(id, *e)
-	s.refer(e.Segment, 0, -int64(bytes))
+func (s *State) shorten(id stream.ID, e *Extent, n uint32) {
+	rest := e.tail(n)
+	s.items += hashExtent(id, rest) - hashExtent(id, *e)
+	s.refer(e.Segment, 0, int64(rest.Bytes)-int64(e.Bytes))
+	*e = rest
+}
+
+// referAll counts the extents that a new stream has from the beginning.
+func (s *State) referAll(id stream.ID, extents []Extent) {
+	for _, e := range extents {
+		s.items += hashExtent(id, e)
+		s.refer(e.Segment, 1, int64(e.Bytes))
+	}
+	s.counts.Extents += uint64(len(extents))
+}
+
+// dropAll takes the extents of a stream that is gone off their segments. What
+// the digest had of them went with the stream.
+func (s *State) dropAll(extents []Extent) {
+	for _, e := range extents {
+		s.refer(e.Segment, -1, -int64(e.Bytes))
+	}
+	s.counts.Extents -= uint64(len(extents))
 }

@@ -91,7 +91,7 @@ type modelRecord struct {
 
 func flatten(extents []Extent) (records []modelRecord) {
 	for _, e := range extents {
-		for i := range e.Count {
+		for i := range e.Count() {
 			records = append(records, modelRecord{e.First + stream.Offset(i), e.Segment, e.Ordinal + i})
 		}
 	}

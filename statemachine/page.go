@@ -77,11 +77,24 @@ const (
 	flagLive      uint8 = 1 << iota // the row holds a stream
 	flagClosed                      // the stream is closed
 	flagStreamSeq                   // a Stream-Seq was accepted: it stands in the side
+	flagDeleted                     // the stream was deleted: it keeps its name while forks of it live
+	flagFork                        // the stream is a fork: its origin stands in the side
+	flagForked                      // forks of the stream live: their number stands in the side
+	knownFlags    = 1<<iota - 1
 )
 
 func (r *row) live() bool      { return r.flags&flagLive != 0 }
 func (r *row) closed() bool    { return r.flags&flagClosed != 0 }
 func (r *row) streamSeq() bool { return r.flags&flagStreamSeq != 0 }
+func (r *row) deleted() bool   { return r.flags&flagDeleted != 0 }
+func (r *row) isFork() bool    { return r.flags&flagFork != 0 }
+func (r *row) forked() bool    { return r.flags&flagForked != 0 }
+
+// orphaned tells whether nothing keeps a deleted stream any more.
+func (r *row) orphaned() bool { return r.deleted() && !r.forked() }
+
+// canExpire tells whether Expire may ever remove the stream as it is now.
+func (r *row) canExpire() bool { return r.expiry != stream.ExpiresNever || r.orphaned() }
 
 // expiryConfig is the expiry as it was asked for.
 func (r *row) expiryConfig() stream.Expiry {
@@ -106,6 +119,8 @@ type side struct {
 	// stream; 0 when none did. Nothing of a producer changes after the close, so
 	// its epoch and sequence are those of the closing request.
 	closer uint32
+	forks  uint32       // live forks
+	fork   *stream.Fork // of a fork: how it began; never written to
 }
 
 // streamPage holds the streams of 256 consecutive dense numbers. What is not
@@ -156,7 +171,8 @@ func (s *State) find(id stream.ID) (place, bool) {
 	return p, p.row().live()
 }
 
-// findLive is find for streams that are not past their deadline.
+// findLive is find for streams that are not past their deadline. A deleted one
+// that forks keep is among them.
 func (s *State) findLive(id stream.ID) (place, bool) {
 	p, ok := s.find(id)
 	return p, ok && !s.due(p.row())

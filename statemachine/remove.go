@@ -5,19 +5,39 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// delete removes a stream on request.
+// delete removes a stream on request. While forks of it live, its name and its
+// number stay.
 func (s *State) delete(m *commands.Delete, out *AppendResult) {
-	p, ok := s.findLive(m.ID)
+	p, ok := s.reach(m.ID, out)
 	if !ok {
-		out.Verdict = NotFound
 		return
 	}
-	out.describe(m.ID, p.row())
-	s.remove(m.ID, p)
+	if p.row().forked() {
+		s.bury(m.ID, p)
+	} else {
+		s.remove(m.ID, p)
+	}
 	out.Verdict = Accepted
 }
 
-// expire removes those of the streams that are past their deadline.
+// reach is the stream that a command is about. When there is none to speak of,
+// the answer says so.
+func (s *State) reach(id stream.ID, out *AppendResult) (place, bool) {
+	p, ok := s.findLive(id)
+	if !ok {
+		out.Verdict = NotFound
+		return p, false
+	}
+	out.describe(id, p.row())
+	if p.row().deleted() {
+		out.Verdict = Deleted
+		return p, false
+	}
+	return p, true
+}
+
+// expire removes those of the streams that are past their deadline, and deleted
+// ones that no fork keeps. Forks of what goes have all they need.
 func (s *State) expire(m *commands.Expire, out *Result) {
 	if len(m.IDs) > commands.MaxIDs {
 		out.Verdict = Invalid
@@ -35,9 +55,26 @@ func (s *State) expire(m *commands.Expire, out *Result) {
 	}
 }
 
-// remove takes a stream out of the state with all that belongs to it. Its
-// number is never given out again.
+// remove takes a stream out of the state with all that belongs to it, and the
+// deleted ancestors that only it kept. Their numbers are never given out again.
 func (s *State) remove(id stream.ID, p place) {
+	for {
+		fork := s.removeOne(id, p)
+		if fork == nil {
+			return
+		}
+		orphaned := false
+		id, p, orphaned = s.disown(fork)
+		if !orphaned || s.cascaded == maxCascade {
+			return
+		}
+		s.cascaded++
+	}
+}
+
+// removeOne takes one stream out of the state, and says how it began if it was
+// a fork.
+func (s *State) removeOne(id stream.ID, p place) (fork *stream.Fork) {
 	n := id.Dense() / pageRows
 	contentType, extents, d := p.row().contentType, *p.extents(), p.side()
 	s.names.remove(p.page.names[p.at])
@@ -47,17 +84,17 @@ func (s *State) remove(id stream.ID, p place) {
 	s.keepRow(id, p)
 	s.vacate(p)
 	lock.Unlock()
-	// No reader comes upon these any more.
-	for _, e := range extents {
-		s.refer(e.Segment, -1, -int64(e.Bytes))
-	}
-	s.counts.Extents -= uint64(len(extents))
+	s.dropAll(extents) // no reader comes upon these any more
 	s.types.release(contentType)
 	s.releaseProducers(d)
 	if p.page.live == 0 {
 		s.dropPage(n)
 	}
 	s.note(id)
+	if d != nil {
+		fork = d.fork
+	}
+	return fork
 }
 
 // releaseProducers gives back what a stream's side refers to.
@@ -71,13 +108,22 @@ func (s *State) releaseProducers(d *side) {
 	s.counts.Producers -= uint64(len(d.producers))
 }
 
+// countExpiring adds the stream to those that can expire, or with -1 takes it
+// out, if it is one. The page is locked.
+func (s *State) countExpiring(p place, by int) {
+	if p.row().canExpire() {
+		p.page.expiring += by
+		s.counts.Expiring += uint64(by)
+	}
+}
+
 // vacate empties a row's place. The page is locked.
 func (s *State) vacate(p place) {
 	s.counts.Streams--
 	p.page.live--
-	if p.row().expiry != stream.ExpiresNever {
-		s.counts.Expiring--
-		p.page.expiring--
+	s.countExpiring(p, -1)
+	if p.row().deleted() {
+		s.counts.Deleted--
 	}
 	*p.row() = row{}
 	p.page.names[p.at] = ""

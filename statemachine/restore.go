@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/picomq/picomq/stream"
@@ -16,7 +15,7 @@ import (
 // allocates no more than a small multiple of what r holds, and reads in large
 // pieces, so that r needs no buffer.
 func Restore(r io.Reader) (*State, error) {
-	x := &restorer{s: New(), in: chunkReader{r: r}}
+	x := &restorer{s: New(), in: chunkReader{r: r}, forks: map[stream.ID]uint32{}}
 	if err := x.run(); err != nil {
 		return nil, fmt.Errorf("restore snapshot: %w", err)
 	}
@@ -30,7 +29,8 @@ type restorer struct {
 	head     scalars
 	names    []bound
 	lastID   stream.ID
-	recorded []Segment // the references that rows of segments claim
+	recorded []Segment            // the references that rows of segments claim
+	forks    map[stream.ID]uint32 // live forks that parents claim, less those that were read
 }
 
 func (x *restorer) run() error {
@@ -181,8 +181,8 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 		c.fail("stream %d breaks a rule of its row", r.id)
 	}
 	for _, e := range r.extents {
-		if uint64(e.Segment) >= s.counts.Segments || e.Count == 0 || uint64(e.Ordinal)+uint64(e.Count) > math.MaxUint32 {
-			c.fail("stream %d has an extent in segment %d, records %d+%d", r.id, e.Segment, e.Ordinal, e.Count)
+		if uint64(e.Segment) >= s.counts.Segments || e.Count() == 0 || uint64(e.Ordinal)+uint64(e.Count()) > maxCount || (e.Cut() && (e.Count() > 1 || e.Bytes == 0)) {
+			c.fail("stream %d has an extent in segment %d, records %d+%d", r.id, e.Segment, e.Ordinal, e.Count())
 		}
 	}
 	if c.err != nil {
@@ -192,7 +192,7 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 	x.names = append(x.names, bound{r.name, r.id})
 	p := s.place(r.id)
 	r.row.contentType = s.types.acquire(r.contentType)
-	s.occupy(p, r.row, r.name)
+	s.occupy(p, r.row, r.name, nil)
 	*p.extents() = r.extents
 	s.counts.Extents += uint64(len(r.extents))
 	for _, e := range r.extents {
@@ -205,11 +205,17 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 }
 
 func (x *restorer) installSide(c *codec, p place, r *rowCopy) {
-	if len(r.producers) == 0 && !r.row.streamSeq() {
+	if len(r.producers) == 0 && r.row.flags&(flagStreamSeq|flagFork|flagForked) == 0 {
 		return
 	}
 	d := p.makeSide()
-	d.streamSeq, d.closer = r.streamSeq, r.closer
+	d.streamSeq, d.closer, d.forks, d.fork = r.streamSeq, r.closer, r.forks, r.fork
+	if d.forks > 0 {
+		x.forks[r.id] = d.forks
+	}
+	if d.fork != nil {
+		x.adopt(c, r.id, d.fork)
+	}
 	d.producers = make([]producer, 0, len(r.producers))
 	for i := range r.producers {
 		producer := r.producers[i].producer
@@ -221,6 +227,23 @@ func (x *restorer) installSide(c *codec, p place, r *rowCopy) {
 		d.add(producer)
 	}
 	x.s.counts.Producers += uint64(len(r.producers))
+}
+
+// adopt counts a fork as its parent's, if the parent is still there: it has been
+// read before, since numbers grow.
+func (x *restorer) adopt(c *codec, id stream.ID, fork *stream.Fork) {
+	p, ok := x.s.find(fork.Parent)
+	switch {
+	case fork.Parent == 0 || fork.Parent >= id:
+		c.fail("stream %d is a fork of stream %d, which is not older", id, fork.Parent)
+	case ok && x.forks[fork.Parent] == 0:
+		c.fail("stream %d is a fork of stream %d, which claims fewer forks than there are", id, fork.Parent)
+	case ok:
+		x.forks[fork.Parent]--
+		if name := p.page.names[p.at]; name == string(fork.From) {
+			fork.From = stream.Name(name) // one copy of the text
+		}
+	}
 }
 
 // sound tells whether the row is one that commands can have made.
@@ -246,7 +269,13 @@ func (x *rowCopy) sound(active int64) bool {
 			return false
 		}
 	}
-	return x.name != "" && w.live() && w.start <= w.tail && (x.closer == 0 || w.closed())
+	switch {
+	case w.deleted() && (w.closed() || w.streamSeq() || w.expiry != stream.ExpiresNever || w.start != w.tail || len(x.producers) > 0):
+		return false
+	case w.isFork() && (x.fork.From == "" || x.fork.At > x.fork.End || x.fork.End > w.tail):
+		return false
+	}
+	return x.name != "" && w.live() && w.start <= w.tail && (x.closer == 0 || w.closed()) && w.forked() == (x.forks > 0)
 }
 
 // finish checks what only the whole can show.
@@ -259,6 +288,11 @@ func (x *restorer) finish() error {
 		if got, _ := s.View().Segment(uint32(slot)); got != x.recorded[slot] {
 			return fmt.Errorf("segment %d says it has %d bytes in %d extents, the streams have %d in %d", slot,
 				x.recorded[slot].Referenced, x.recorded[slot].Extents, got.Referenced, got.Extents)
+		}
+	}
+	for id, missing := range x.forks {
+		if missing > 0 {
+			return fmt.Errorf("stream %d claims %d more live forks than there are", id, missing)
 		}
 	}
 	if err := x.bindNames(); err != nil {

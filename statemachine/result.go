@@ -59,7 +59,8 @@ const (
 	Duplicate                     // acknowledged before: ProducerEpoch, ProducerSeq (highest), First if FirstKnown
 	Exists                        // the stream to create is there with the same configuration; nothing was appended
 	NotFound                      // no such stream, or past its deadline; for Checkpoint: index not remembered
-	Conflict                      // the name is bound to a stream of another configuration
+	Deleted                       // the stream was deleted and keeps its name for its forks
+	Conflict                      // the name is bound to a stream of another configuration; a fork's type is not its parent's
 	Closed                        // the stream is closed
 	FencedProducer                // producer epoch is stale: ProducerEpoch is the current one
 	EpochStart                    // a new producer epoch must begin at sequence 0: ProducerEpoch is the current one
@@ -68,6 +69,10 @@ const (
 	StreamSeq                     // Stream-Seq is not greater than the last accepted
 	Full                          // the tail would pass stream.MaxOffset, or all numbers are given out
 	Invalid                       // a value outside its documented range, or a command out of place
+	ParentGone                    // fork: no such parent, or past its deadline
+	ParentDeleted                 // fork: the parent was deleted; ID, Start and Tail are its own, as below
+	Trimmed                       // fork: the fork offset lies below the parent's start
+	BeyondTail                    // fork: it would end beyond the parent's tail
 	NotDue                        // Expire: none of the named streams is past its deadline
 	WrongCluster                  // registration: the log belongs to another cluster
 	LevelTooLow                   // registration: the node does not understand the level in force
@@ -80,6 +85,7 @@ const (
 
 var verdictNames = [...]string{
 	Refused: "refused", Accepted: "accepted", Duplicate: "duplicate", Exists: "exists", NotFound: "not_found",
+	Deleted: "deleted", ParentGone: "parent_gone", ParentDeleted: "parent_deleted", Trimmed: "trimmed", BeyondTail: "beyond_tail",
 	Conflict: "conflict", Closed: "closed", FencedProducer: "fenced_producer", EpochStart: "epoch_start",
 	SequenceGap: "sequence_gap", MatchFailed: "match_failed", StreamSeq: "stream_seq", Full: "full",
 	Invalid: "invalid", NotDue: "not_due", WrongCluster: "wrong_cluster", LevelTooLow: "level_too_low",

@@ -102,7 +102,7 @@ func (x *rowCopy) code(c *codec, previous *stream.ID) {
 	positive(c, &r.created)
 	number(c, &r.start, uint64(stream.MaxOffset))
 	number(c, &r.tail, uint64(stream.MaxOffset))
-	number(c, &r.flags, uint64(flagLive|flagClosed|flagStreamSeq))
+	number(c, &r.flags, knownFlags)
 	number(c, &r.expiry, uint64(stream.ExpiresAt))
 	if r.expiry != stream.ExpiresNever {
 		signed(c, &r.limit)
@@ -111,16 +111,39 @@ func (x *rowCopy) code(c *codec, previous *stream.ID) {
 	if r.streamSeq() {
 		c.text(&x.streamSeq, stream.MaxStreamSeq)
 	}
+	if r.isFork() {
+		x.codeFork(c)
+	}
+	if r.forked() {
+		number(c, &x.forks, math.MaxUint32)
+	}
 	x.codeExtents(c)
 	list(c, leastProducer, &x.producers, codeProducer)
 	number(c, &x.closer, uint64(len(x.producers)))
+}
+
+func (x *rowCopy) codeFork(c *codec) {
+	f := stream.Fork{}
+	if !c.reading {
+		f = *x.fork
+	}
+	number(c, &f.Parent, maxDense)
+	name := string(f.From)
+	c.text(&name, stream.MaxNameBytes)
+	f.From = stream.Name(name)
+	number(c, &f.At, uint64(stream.MaxOffset))
+	number(c, &f.Sub, math.MaxUint64)
+	number(c, &f.End, uint64(stream.MaxOffset))
+	if c.reading {
+		x.fork = &f
+	}
 }
 
 // codeExtents is a count and the extents. Their offsets follow from the start,
 // so they cannot but join.
 func (x *rowCopy) codeExtents(c *codec) {
 	n := uint64(len(x.extents))
-	if x.last.Count > 0 {
+	if x.last.Count() > 0 {
 		n++
 	}
 	number(c, &n, uint64(len(c.buf))/leastExtent)
@@ -142,8 +165,8 @@ func (x *rowCopy) codeExtents(c *codec) {
 		previous += slot
 		e.First, e.Segment = next, uint32(previous)
 		number(c, &e.Ordinal, math.MaxUint32)
-		number(c, &e.Count, math.MaxUint32)
 		number(c, &e.Bytes, math.MaxUint32)
+		number(c, &e.packed, math.MaxUint32)
 		next = e.End()
 		if c.reading {
 			x.extents[i] = e

@@ -200,7 +200,7 @@ func TestRestoreChecksRules(t *testing.T) {
 	}{
 		{"a digest that is wrong", func(s *State) { s.items++ }, "digest"},
 		{"a tail past the extents", func(s *State) { damaged(s, 1).row().tail++ }, "extents of stream 1 end"},
-		{"an extent of nothing", func(s *State) { (*damaged(s, 1).extents())[0].Count = 0 }, "extents of stream 1 end"},
+		{"an extent of nothing", func(s *State) { (*damaged(s, 1).extents())[0].packed = 0 }, "extents of stream 1 end"},
 		{"an extent nowhere", func(s *State) { (*damaged(s, 1).extents())[0].Segment = 99 }, "segment 99"},
 		{"references that do not add up", func(s *State) { s.segments.at(0).rows[0].Referenced++ }, "segment 0 says"},
 		{"a segment of nobody", func(s *State) { s.segments.at(0).rows[0].Epoch = 0 }, "no epoch"},

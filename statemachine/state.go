@@ -28,6 +28,7 @@ type State struct {
 	release    string
 	items      uint64 // sum of the hashes of all canonical items but the scalars
 	changed    []stream.ID
+	cascaded   int // deleted parents that the entry removed with their last fork
 	ring       checkpoints
 	running    *Snapshot // nil when none is being encoded
 	snapshots  uint64    // how many were begun: the generation of the last
@@ -65,7 +66,8 @@ type clusterInfo struct {
 
 // Counts is how much a state holds.
 type Counts struct {
-	Streams   uint64
+	Streams   uint64 // deleted ones that forks keep included
+	Deleted   uint64 // those
 	Expiring  uint64 // streams that can expire
 	Segments  uint64 // slots given out, dead segments included
 	Extents   uint64

@@ -36,6 +36,10 @@ func due(kind stream.ExpiryKind, limit, touched, active int64, now stream.Time) 
 }
 
 // due tells whether the row's stream counts as absent in the current entry.
-func (s *State) due(r *row) bool {
-	return due(r.expiry, r.limit, r.touched, s.activeTime, s.logTime)
+func (s *State) due(r *row) bool { return r.due(s.activeTime, s.logTime) }
+
+// due tells whether the stream counts as absent at an active time and a log
+// time: it is past its deadline, or deleted and kept by no fork.
+func (r *row) due(active int64, now stream.Time) bool {
+	return r.orphaned() || due(r.expiry, r.limit, r.touched, active, now)
 }

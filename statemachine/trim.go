@@ -7,9 +7,8 @@ import (
 
 // trim moves a stream's start up. It never moves back, and stops at the tail.
 func (s *State) trim(m *commands.Trim, out *AppendResult) {
-	p, ok := s.findLive(m.ID)
+	p, ok := s.reach(m.ID, out)
 	if !ok {
-		out.Verdict = NotFound
 		return
 	}
 	r := p.row()
@@ -18,7 +17,7 @@ func (s *State) trim(m *commands.Trim, out *AppendResult) {
 	s.beginRow(m.ID, p)
 	*p.extents() = rest
 	if len(rest) > 0 && rest[0].First < to {
-		s.cutExtent(m.ID, &rest[0], uint32(to-rest[0].First))
+		s.shorten(m.ID, &rest[0], uint32(to-rest[0].First))
 	}
 	r.start = to
 	s.touch(r)

@@ -24,12 +24,19 @@ type Stream struct {
 	Closed  bool
 	Touched int64 // active time of the last use in ms, for stream.ExpiresIdle
 	Extents int   // how many it has
+	// Deleted streams keep their name while forks of them live, and nothing else.
+	Deleted bool
+	Fork    *stream.Fork // how it began, when it is a fork; not to be written to
+	Forks   uint32       // live forks of it
 }
 
 // ExpiredAt tells whether the stream is past its deadline at an active time in
-// milliseconds and a log time. Such a stream counts as absent, though it is
-// listed until a command removes it.
+// milliseconds and a log time, or deleted and kept by no fork any more. Such a
+// stream counts as absent, though it is listed until a command removes it.
 func (s Stream) ExpiredAt(active int64, now stream.Time) bool {
+	if s.Deleted && s.Forks == 0 {
+		return true
+	}
 	limit := int64(s.Config.Expiry.At)
 	if s.Config.Expiry.Kind == stream.ExpiresIdle {
 		limit = int64(s.Config.Expiry.TTL)
@@ -41,6 +48,7 @@ func (s Stream) ExpiredAt(active int64, now stream.Time) bool {
 func (s Stream) Info() stream.Info {
 	return stream.Info{
 		ID: s.ID, Name: s.Name, Config: s.Config, Created: s.Created, Start: s.Start, Tail: s.Tail, Closed: s.Closed,
+		Fork: s.Fork, Forks: s.Forks,
 	}
 }
 
@@ -114,12 +122,16 @@ func (v View) Stream(id stream.ID) (Stream, bool) {
 	if !r.live() {
 		return Stream{}, false
 	}
-	return Stream{
+	st := Stream{
 		ID: id, Name: stream.Name(p.page.names[p.at]),
 		Config:  stream.Config{ContentType: v.s.types.value(r.contentType), Expiry: r.expiryConfig()},
 		Created: r.created, Start: r.start, Tail: r.tail, Closed: r.closed(), Touched: r.touched,
-		Extents: len(*p.extents()),
-	}, true
+		Extents: len(*p.extents()), Deleted: r.deleted(),
+	}
+	if d := p.side(); d != nil {
+		st.Fork, st.Forks = d.fork, d.forks
+	}
+	return st, true
 }
 
 // List is a page of up to limit streams in byte order of their names: those

@@ -72,8 +72,8 @@ func (v View) Segment(slot uint32) (Segment, bool) {
 	return segment, segment.Epoch != 0
 }
 
-// Due scans the streams after cursor, in the order of their ids, for those past
-// their deadline. It looks at about maxScan of them, skipping pages where
+// Due scans the streams after cursor, in the order of their ids, for those that
+// Expire would remove. It looks at about maxScan of them, skipping pages where
 // nothing can expire, and returns where to go on: zero after the last. Start
 // with cursor zero.
 func (v View) Due(cursor stream.ID, maxScan int) (ids []stream.ID, next stream.ID) {
@@ -104,7 +104,7 @@ func (v View) duePage(from, to uint64, active int64, now stream.Time, ids *[]str
 	}
 	for dense := from; dense <= to; dense++ {
 		r := &p.page.rows[dense%pageRows]
-		if r.live() && due(r.expiry, r.limit, r.touched, active, now) {
+		if r.live() && r.due(active, now) {
 			*ids = append(*ids, stream.MakeID(0, dense))
 		}
 	}

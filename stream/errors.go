@@ -15,6 +15,7 @@ const (
 	CodeInternal       Code = iota // a fault of ours: bytes that do not match their checksum, a broken invariant
 	CodeBadRequest                 // malformed input
 	CodeNotFound                   // no such stream, or it has expired
+	CodeDeleted                    // the stream was deleted, and its name is kept while forks of it live
 	CodeTrimmed                    // the offset lies below the start: Start
 	CodeBeyondTail                 // the offset lies beyond the tail: Tail
 	CodeConflict                   // the name is taken by a stream of another configuration
@@ -33,7 +34,7 @@ const (
 )
 
 var codeNames = [...]string{
-	CodeInternal: "internal", CodeBadRequest: "bad_request", CodeNotFound: "not_found", CodeTrimmed: "trimmed",
+	CodeInternal: "internal", CodeBadRequest: "bad_request", CodeNotFound: "not_found", CodeDeleted: "deleted", CodeTrimmed: "trimmed",
 	CodeBeyondTail: "beyond_tail", CodeConflict: "conflict", CodeTypeMismatch: "type_mismatch", CodeClosed: "closed",
 	CodeFenced: "fenced", CodeEpochStart: "epoch_start", CodeSequenceGap: "sequence_gap", CodeMatchFailed: "match_failed",
 	CodeStreamSeq: "stream_seq", CodeTooLarge: "too_large", CodeOverloaded: "overloaded", CodeUnavailable: "unavailable",

@@ -4,11 +4,26 @@ package stream
 // all: the stream is never seen without them.
 type CreateRequest struct {
 	Config  Config
-	Closed  bool // created closed; Records are the whole content
+	Closed  bool // created closed; Records are the whole content, but for what a fork inherits
 	Records []Record
+	// Fork makes the stream begin with another's history. An empty content type is
+	// then the parent's, and an expiry of [ExpiresNever] the parent's.
+	Fork *ForkRequest
+	// Parse, when set, is called for the Records once the content type is known that
+	// a fork inherits; Records is empty then.
+	Parse func(contentType string) ([]Record, error)
 	// JSONChecked says that every body is known to be one valid JSON value, so
 	// that a JSON stream need not check it again.
 	JSONChecked bool
+}
+
+// ForkRequest asks for a stream that begins with another's records.
+type ForkRequest struct {
+	From Name
+	At   *Offset // from the parent's start to its tail; nil: its tail
+	// Sub goes beyond At: bytes of the record there, or messages of a JSON stream.
+	// Above zero it needs At.
+	Sub uint64
 }
 
 // Created answers a CreateRequest.

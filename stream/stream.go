@@ -83,6 +83,15 @@ type Config struct {
 	Expiry      Expiry
 }
 
+// Fork says how a stream began with a part of another's history.
+type Fork struct {
+	Parent ID     // never reused; the parent may be gone
+	From   Name   // the parent's, when the fork was made
+	At     Offset // the fork offset: the records below it are the parent's
+	Sub    uint64 // bytes, or messages of a JSON stream, that it has of the parent beyond At
+	End    Offset // where the fork's own records begin: At, or above it where Sub is not zero
+}
+
 // Info is a stream as a reader sees it at one moment.
 type Info struct {
 	ID      ID
@@ -92,9 +101,18 @@ type Info struct {
 	Start   Offset // first retained
 	Tail    Offset // next to be written
 	Closed  bool
+	Fork    *Fork  // how it began, when it is a fork; shared, not to be written to
+	Forks   uint32 // live forks of it
 	// StaleMillis, when positive, says that the log could not be asked and how
 	// old the view is at most, in milliseconds.
 	StaleMillis int64
+}
+
+// Detail is a stream as its operator sees it.
+type Detail struct {
+	Info
+	Deleted bool // it was deleted, and its name is kept while forks of it live
+	Extents int  // pieces of segments that its records lie in
 }
 
 // String prints the name for logs.

@@ -8,7 +8,9 @@ const (
 	PicoRetentionAge   = "Pico-Retention-Age"   // request: seconds
 	PicoRetentionBytes = "Pico-Retention-Bytes" // request
 	PicoForkedFrom     = "Pico-Forked-From"     // request: a Pico name
-	PicoForkSeq        = "Pico-Fork-Seq"        // request
+	PicoForkSeq        = "Pico-Fork-Seq"        // request; both also answer HEAD
+	PicoForkSubOffset  = "Pico-Fork-Sub-Offset" // answers HEAD: bytes or messages beyond Pico-Fork-Seq
+	PicoForks          = "Pico-Forks"           // answers HEAD: live forks
 	PicoProducerID     = "Pico-Producer-Id"
 	PicoProducerEpoch  = "Pico-Producer-Epoch"
 	PicoProducerSeq    = "Pico-Producer-Seq"
