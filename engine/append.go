@@ -133,6 +133,9 @@ func commandBytes(p *pending) int {
 	n := 48
 	if p.create != nil {
 		n += len(p.create.Name) + len(p.create.Config.ContentType)
+		if p.create.Fork != nil {
+			n += 48
+		}
 	}
 	if p.req != nil && p.req.Producer != nil {
 		n += len(p.req.Producer.ID) + 20

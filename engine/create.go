@@ -14,81 +14,150 @@ import (
 // that it exists with the same configuration. A stream that exists is found in
 // the view, so repeating a create costs neither a put nor a row.
 func (e *Engine) Create(ctx context.Context, name stream.Name, r *stream.CreateRequest) (stream.Created, error) {
-	want := *r
-	if want.Config.ContentType == "" {
-		want.Config.ContentType = stream.DefaultContentType
-	}
-	if err := checkCreate(&want); err != nil {
+	if err := checkCreate(name, r); err != nil {
 		return stream.Created{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.AppendTimeout)
 	defer cancel()
+	for range maxResubmits {
+		made, again, err := e.tryCreate(ctx, name, r)
+		if !again {
+			return made, err
+		}
+	}
+	return stream.Created{}, stream.Errorf(stream.CodeUnavailable, "the stream %q was deleted and created again while %q was forked from it; "+
+		"nothing was written, try again", r.Fork.From, name)
+}
+
+// tryCreate creates once. again says that the parent went after it was looked
+// up: its name may be bound anew.
+func (e *Engine) tryCreate(ctx context.Context, name stream.Name, r *stream.CreateRequest) (made stream.Created, again bool, err error) {
 	stale, err := e.observeLog(ctx)
 	if err != nil {
-		return stream.Created{}, err
+		return made, false, err
 	}
 	if st, ok := e.replica.View().Lookup(name); ok && !e.due(&st) {
-		return existing(&st, &want, stale)
+		made, err = existing(&st, r, stale)
+		return made, false, err
 	}
-	create := &commands.Create{Name: name, Config: want.Config, Closed: want.Closed}
+	create := &commands.Create{Name: name, Config: r.Config, Closed: r.Closed}
+	config, err := e.resolve(ctx, create, r, stale)
+	if err != nil {
+		return made, false, err
+	}
+	records, err := recordsOf(r, config.ContentType)
+	if err != nil {
+		return made, false, err
+	}
 	var out outcome
-	if len(want.Records) == 0 {
+	if len(records) == 0 {
 		out = e.decide(ctx, create)
 	} else {
-		a := &blobwal.Append{Name: name, JSON: stream.IsJSON(want.Config.ContentType), Records: want.Records}
+		a := &blobwal.Append{Name: name, JSON: stream.IsJSON(config.ContentType), Records: records}
 		out = e.submit(ctx, a, &pending{create: create})
 	}
 	if out.err != nil {
-		return stream.Created{}, out.err
+		return made, false, out.err
 	}
-	return e.created(create, &out)
+	if out.result.Verdict == statemachine.ParentGone {
+		return made, true, nil
+	}
+	made, err = e.created(create, config, r.Fork, &out)
+	return made, false, err
 }
 
-func checkCreate(r *stream.CreateRequest) error {
+func checkCreate(name stream.Name, r *stream.CreateRequest) error {
 	c := &r.Config
 	switch {
 	case len(c.ContentType) > stream.MaxContentType:
 		return stream.Errorf(stream.CodeBadRequest, "the content type has %d bytes; at most %d are allowed", len(c.ContentType), stream.MaxContentType)
 	case c.Expiry.TTL > stream.MaxTTL:
 		return stream.Errorf(stream.CodeBadRequest, "a TTL of %d seconds is too long; at most %d are allowed", c.Expiry.TTL, stream.MaxTTL)
-	case stream.IsJSON(c.ContentType) && !r.JSONChecked:
-		return checkJSON(r.Records)
+	case r.Fork != nil:
+		return checkFork(name, r.Fork)
 	}
 	return nil
 }
 
+// resolve fills in what a create leaves to a default or to the parent, and
+// returns the configuration that the stream will have.
+func (e *Engine) resolve(ctx context.Context, create *commands.Create, r *stream.CreateRequest, stale time.Duration) (stream.Config, error) {
+	if r.Fork != nil {
+		return e.resolveFork(ctx, create, r.Fork, stale)
+	}
+	if create.Config.ContentType == "" {
+		create.Config.ContentType = stream.DefaultContentType
+	}
+	return create.Config, nil
+}
+
+// recordsOf are the first records of a stream of a content type.
+func recordsOf(r *stream.CreateRequest, contentType string) ([]stream.Record, error) {
+	if r.Parse != nil {
+		return r.Parse(contentType)
+	}
+	if stream.IsJSON(contentType) && !r.JSONChecked {
+		return r.Records, checkJSON(r.Records)
+	}
+	return r.Records, nil
+}
+
 // existing answers a create of a name that is taken.
 func existing(st *statemachine.Stream, want *stream.CreateRequest, stale time.Duration) (stream.Created, error) {
-	if stale > 0 {
+	switch {
+	case st.Deleted:
+		return stream.Created{}, refuse(stale, nameKept(st.Name))
+	case stale > 0 || !configured(st, want):
 		return stream.Created{}, refuse(stale, conflict(st.Name))
+	default:
+		return stream.Created{Info: info(st, 0)}, nil
 	}
-	same := stream.MediaType(st.Config.ContentType) == stream.MediaType(want.Config.ContentType) &&
-		st.Config.Expiry == want.Config.Expiry && st.Closed == want.Closed
-	if !same {
-		return stream.Created{}, conflict(st.Name)
+}
+
+// configured tells whether a stream is what a create asks for. What a fork
+// leaves to be inherited is whatever it was.
+func configured(st *statemachine.Stream, want *stream.CreateRequest) bool {
+	contentType, expiry := want.Config.ContentType, want.Config.Expiry
+	inherits := want.Fork != nil
+	switch {
+	case contentType != "":
+	case inherits:
+		contentType = st.Config.ContentType
+	default:
+		contentType = stream.DefaultContentType
 	}
-	return stream.Created{Info: info(st, 0)}, nil
+	if inherits && expiry.Kind == stream.ExpiresNever {
+		expiry = st.Config.Expiry
+	}
+	return stream.MediaType(st.Config.ContentType) == stream.MediaType(contentType) &&
+		st.Config.Expiry == expiry && st.Closed == want.Closed && forkedAs(st.Fork, want.Fork)
 }
 
 func conflict(name stream.Name) *stream.Error {
-	return stream.Errorf(stream.CodeConflict, "the stream %q exists with another configuration (content type, expiry or closed state); "+
+	return stream.Errorf(stream.CodeConflict, "the stream %q exists with another configuration (content type, expiry, closed state or fork origin); "+
 		"use the same, or delete it first", name)
 }
 
 // created turns the result of a create into its answer.
-func (e *Engine) created(create *commands.Create, out *outcome) (stream.Created, error) {
+func (e *Engine) created(create *commands.Create, config stream.Config, fork *stream.ForkRequest, out *outcome) (stream.Created, error) {
 	res := &out.result
+	made := stream.Created{New: res.Verdict == statemachine.Accepted}
+	st, ok := e.replica.View().Stream(res.ID)
 	switch res.Verdict {
 	case statemachine.Accepted, statemachine.Exists:
+	case statemachine.Deleted:
+		return stream.Created{}, nameKept(create.Name)
 	default:
+		if err := forkRefusal(create, fork, res); err != nil {
+			return stream.Created{}, err
+		}
 		return stream.Created{}, refusal(create.Name, nil, res)
 	}
-	made := stream.Created{New: res.Verdict == statemachine.Accepted}
 	made.Info = stream.Info{
-		ID: res.ID, Name: create.Name, Config: create.Config, Created: out.time,
-		Start: res.Start, Tail: res.Tail, Closed: res.Closed,
+		ID: res.ID, Name: create.Name, Config: config, Created: out.time,
+		Start: res.Start, Tail: res.Tail, Closed: res.Closed, Fork: st.Fork,
 	}
-	if st, ok := e.replica.View().Stream(res.ID); ok && !made.New {
+	if ok && !made.New {
 		made.Info = info(&st, 0)
 	}
 	return made, nil

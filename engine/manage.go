@@ -22,14 +22,15 @@ func (e *Engine) Trim(ctx context.Context, name stream.Name, to stream.Offset) (
 	}
 	res := &out.result
 	if res.Verdict != statemachine.Accepted {
-		return stream.Info{}, notFound(name)
+		return stream.Info{}, refusal(name, nil, res)
 	}
 	trimmed := info(&st, 0)
 	trimmed.Start, trimmed.Tail, trimmed.Closed = res.Start, res.Tail, res.Closed
 	return trimmed, nil
 }
 
-// Delete removes a stream. Its name is free when Delete returns.
+// Delete removes a stream. Its name is free when Delete returns, unless forks of
+// it live.
 func (e *Engine) Delete(ctx context.Context, name stream.Name) error {
 	st, err := e.settled(ctx, name)
 	if err != nil {
@@ -40,7 +41,7 @@ func (e *Engine) Delete(ctx context.Context, name stream.Name) error {
 		return out.err
 	}
 	if out.result.Verdict != statemachine.Accepted {
-		return notFound(name)
+		return refusal(name, nil, &out.result)
 	}
 	return nil
 }
@@ -58,8 +59,22 @@ func (e *Engine) Head(ctx context.Context, name stream.Name) (stream.Info, error
 	return info(&st, stale), nil
 }
 
+// Inspect describes a stream for its operator, also one that was deleted while
+// forks of it live.
+func (e *Engine) Inspect(ctx context.Context, name stream.Name) (stream.Detail, error) {
+	stale, err := e.observe(ctx)
+	if err != nil {
+		return stream.Detail{}, err
+	}
+	st, ok := e.replica.View().Lookup(name)
+	if !ok || e.due(&st) {
+		return stream.Detail{}, refuse(stale, notFound(name))
+	}
+	return stream.Detail{Info: info(&st, stale), Deleted: st.Deleted, Extents: st.Extents}, nil
+}
+
 // List is a page of streams in the byte order of their names. Streams that look
-// expired are left out.
+// expired are left out, and deleted ones that forks keep.
 func (e *Engine) List(ctx context.Context, r stream.ListRequest) (stream.Page, error) {
 	stale, err := e.observe(ctx)
 	if err != nil {
@@ -77,7 +92,7 @@ func (e *Engine) List(ctx context.Context, r stream.ListRequest) (stream.Page, e
 		batch, more = view.List(r.Prefix, after, r.Limit-len(page.Streams))
 		for i := range batch {
 			after = batch[i].Name
-			if strings.HasPrefix(string(after), r.Prefix) && !e.due(&batch[i]) {
+			if strings.HasPrefix(string(after), r.Prefix) && !batch[i].Deleted && !e.due(&batch[i]) {
 				page.Streams = append(page.Streams, info(&batch[i], stale))
 			}
 		}

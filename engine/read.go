@@ -143,12 +143,16 @@ func (e *Engine) collectExtent(ctx context.Context, view statemachine.View, st *
 		if err != nil {
 			return err
 		}
-		if owner := block.Info.Stream; owner != st.ID && (owner != 0 || block.Name != st.Name) {
+		if !mayHold(block, st, chunk.Next) {
+			owner := block.Info.Stream
 			return stream.Errorf(stream.CodeInternal, "object %s: its record %d belongs to stream %d, where %q (%d) has its record %d",
 				blobwal.Key(e.cfg.Writer.Identity.Cluster, id), ordinal, owner, st.Name, st.ID, chunk.Next)
 		}
 		run := block.Run(ordinal, int(end-chunk.Next))
 		run.First, run.Time = chunk.Next, seg.Time
+		if x.Cut() {
+			run = cutRun(run, x.Bytes)
+		}
 		run = budget.cut(run)
 		if run.Len() > 0 {
 			chunk.Runs = append(chunk.Runs, run)
@@ -156,6 +160,28 @@ func (e *Engine) collectExtent(ctx context.Context, view statemachine.View, st *
 		}
 	}
 	return nil
+}
+
+// mayHold tells whether a block can hold a stream's record: it is the stream's
+// own, or the record is one that a fork has of its ancestors.
+func mayHold(block *blobwal.Block, st *statemachine.Stream, at stream.Offset) bool {
+	owner := block.Info.Stream
+	switch {
+	case owner == st.ID || (owner == 0 && block.Name == st.Name):
+		return true
+	case st.Fork != nil && at < st.Fork.End:
+		return owner < st.ID // which ancestor it was is not kept
+	default:
+		return false
+	}
+}
+
+// cutRun is a run of one record with the first n bytes of its body.
+func cutRun(run stream.Run, n uint32) stream.Run {
+	n = min(n, uint32(len(run.Bodies)))
+	run.Bodies = run.Bodies[:n:n]
+	run.Ends = []uint32{run.Base + n}
+	return run
 }
 
 // limits is what a read may still return.

@@ -21,6 +21,8 @@ func refusal(name stream.Name, r *stream.AppendRequest, res *statemachine.Append
 	switch res.Verdict {
 	case statemachine.NotFound:
 		return notFound(name)
+	case statemachine.Deleted:
+		return deleted(name)
 	case statemachine.Conflict:
 		return conflict(name)
 	case statemachine.Closed:

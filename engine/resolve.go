@@ -53,6 +53,10 @@ func refuse(stale time.Duration, err *stream.Error) *stream.Error {
 	return err
 }
 
+func deleted(name stream.Name) *stream.Error {
+	return stream.Errorf(stream.CodeDeleted, "the stream %q was deleted; its name is kept while forks of it live", name)
+}
+
 func notFound(name stream.Name) *stream.Error {
 	return stream.Errorf(stream.CodeNotFound, "there is no stream %q", name)
 }
@@ -71,13 +75,16 @@ func (e *Engine) lookup(ctx context.Context, name stream.Name, id stream.ID, sta
 	if gone {
 		return st, refuse(stale, notFound(name))
 	}
+	if st.Deleted {
+		return st, refuse(stale, deleted(name))
+	}
 	return st, nil
 }
 
 // current is the stream that an append to name would meet. It asks the log only
-// when the view says that there is none: Apply decides the rest.
+// when the view says that there is none to append to: Apply decides the rest.
 func (e *Engine) current(ctx context.Context, name stream.Name) (statemachine.Stream, error) {
-	if st, ok := e.replica.View().Lookup(name); ok && !e.due(&st) {
+	if st, ok := e.replica.View().Lookup(name); ok && !e.due(&st) && !st.Deleted {
 		return st, e.stopped()
 	}
 	return e.settled(ctx, name)
@@ -92,9 +99,10 @@ func (e *Engine) settled(ctx context.Context, name stream.Name) (statemachine.St
 	return e.lookup(ctx, name, 0, stale)
 }
 
-// due tells whether a stream looks past its deadline.
+// due tells whether a stream looks past its deadline, or was deleted and lost its
+// last fork.
 func (e *Engine) due(st *statemachine.Stream) bool {
-	if st.Config.Expiry.Kind == stream.ExpiresNever {
+	if st.Config.Expiry.Kind == stream.ExpiresNever && !st.Deleted {
 		return false
 	}
 	active, now := e.clock()

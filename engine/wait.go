@@ -9,7 +9,7 @@ import (
 )
 
 // Wait returns when the stream has a record at or after r.After, is closed, or
-// is gone ([stream.CodeNotFound]), or with ctx's error when ctx ends first.
+// is gone ([stream.CodeNotFound], [stream.CodeDeleted]), or with ctx's error when ctx ends first.
 // While it waits it keeps a sliding expiry alive.
 func (e *Engine) Wait(ctx context.Context, r stream.WaitRequest) (stream.Info, error) {
 	stale, err := e.observe(ctx)
@@ -22,6 +22,10 @@ func (e *Engine) Wait(ctx context.Context, r stream.WaitRequest) (stream.Info, e
 		if !ok {
 			leave()
 			return stream.Info{}, stream.Errorf(stream.CodeNotFound, "the stream is gone: it was deleted or has expired")
+		}
+		if st.Deleted {
+			leave()
+			return stream.Info{}, deleted(st.Name)
 		}
 		if st.Tail > r.After || st.Closed {
 			leave()

@@ -34,7 +34,11 @@ func counter(r *prometheus.Registry, name, help string, value func() float64) {
 
 func (n *node) registerState(r *prometheus.Registry) {
 	view := n.replica.View()
-	gauge(r, "streams", "Streams that exist.", func() float64 { return float64(view.Counts().Streams) })
+	gauge(r, "streams", "Streams that exist.", func() float64 {
+		counts := view.Counts()
+		return float64(counts.Streams - counts.Deleted)
+	})
+	gauge(r, "streams_deleted", "Deleted streams whose names are kept while forks of them live.", func() float64 { return float64(view.Counts().Deleted) })
 	gauge(r, "segments", "Segments in the catalogue.", func() float64 { return float64(view.Counts().Segments) })
 	gauge(r, "extents", "Extents of all streams.", func() float64 { return float64(view.Counts().Extents) })
 	gauge(r, "producers", "Producers remembered by streams.", func() float64 { return float64(view.Counts().Producers) })
