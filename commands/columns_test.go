@@ -15,7 +15,7 @@ func TestColumnsThatDoNotFit(t *testing.T) {
 	fine := func() *commands.CommitSegment {
 		return commands.NewCommitSegment(1, 100, []commands.Append{
 			{ID: 7, Records: 2, Bytes: 60, HasProducer: true, Producer: stream.Producer{ID: "p", Epoch: 1, Seq: 1}, HasStreamSeq: true, StreamSeq: []byte("ab")},
-			{Create: &commands.Create{Name: "a"}, Records: 1, Bytes: 40, HasMatch: true, Match: 0},
+			{Create: &commands.Create{Name: "a", Fork: &commands.Fork{Parent: 7}}, Records: 1, Bytes: 40, HasMatch: true, Match: 0},
 		}, nil)
 	}
 	payload := one(fine())
@@ -39,6 +39,7 @@ func TestColumnsThatDoNotFit(t *testing.T) {
 		{"no records", func(c *commands.CommitSegment) { c.Records[0] = 0 }},
 		{"a record count missing", func(c *commands.CommitSegment) { c.Records = c.Records[:1] }},
 		{"a record count too many", func(c *commands.CommitSegment) { c.Records = append(c.Records, 1) }},
+		{"more records than a segment holds", func(c *commands.CommitSegment) { c.Records = []byte{0xff, 0xff, 0xff, 0xff, 0x07, 1} }},
 		{"more records than an ordinal holds", func(c *commands.CommitSegment) { c.Records = []byte{0xff, 0xff, 0xff, 0xff, 0x0f, 1} }},
 		{"a record count beyond 32 bits", func(c *commands.CommitSegment) { c.Records = []byte{0x80, 0x80, 0x80, 0x80, 0x10, 1} }},
 		{"a length missing", func(c *commands.CommitSegment) { c.Bytes = c.Bytes[:1] }},
@@ -89,6 +90,30 @@ func TestAppendsOfOneCommit(t *testing.T) {
 	over := one(commands.NewCommitSegment(1, 1<<20, append(appends, appends[0]), nil))
 	_, err = commands.DecodePayload(over.Encode())
 	require.Error(t, err)
+}
+
+// TestRecordsOfOneCommit: a segment holds up to MaxSegmentRecords records and
+// not one more, in one append or in several.
+func TestRecordsOfOneCommit(t *testing.T) {
+	for _, c := range []struct {
+		records []uint32
+		fine    bool
+	}{
+		{[]uint32{commands.MaxSegmentRecords}, true},
+		{[]uint32{commands.MaxSegmentRecords - 1, 1}, true},
+		{[]uint32{commands.MaxSegmentRecords + 1}, false},
+		{[]uint32{commands.MaxSegmentRecords, 1}, false},
+		{[]uint32{1 << 30, 1 << 30}, false},
+		{[]uint32{1<<32 - 1, 1<<32 - 1}, false},
+	} {
+		var appends []commands.Append
+		for _, records := range c.records {
+			appends = append(appends, commands.Append{ID: 7, Records: records})
+		}
+		payload := one(commands.NewCommitSegment(1, 100, appends, nil))
+		_, err := commands.DecodePayload(payload.Encode())
+		require.Equal(t, c.fine, err == nil, "%d: %v", c.records, err)
+	}
 }
 
 // TestColumnsAliasTheRow: decoding copies no column, and walking them

@@ -85,12 +85,29 @@ func goldens() []golden {
 		{"02-commit-v1", "Four appends: plain; with a producer; one that creates its stream; one that closes under every condition.", one(
 			commands.NewCommitSegment(9, 4096, appends, []uint64{7, 8}))},
 		{"02-commit-v1-bare", "A commit without appends, which only gives sequence 8 up.", one(commands.NewCommitSegment(9, 0, nil, []uint64{8}))},
+		{"02-commit-v1-fork", "An append that creates its stream as a fork: it has two records of its own beyond its parent's first 500.", one(
+			commands.NewCommitSegment(9, 4096, []commands.Append{
+				{ID: stream.MakeID(0, 998), Records: 1, Bytes: 7},
+				{
+					Create:  &commands.Create{Name: "a/fork", Fork: &commands.Fork{Parent: stream.MakeID(0, 998), At: ptr(stream.Offset(500))}},
+					Records: 2, Bytes: 64, HasMatch: true, Match: 500,
+				},
+			}, nil))},
 		{"03-create-v1", "A closed stream that expires at an instant.", one(&commands.Create{
 			Name:   "a/ü",
 			Config: stream.Config{ContentType: "application/json", Expiry: stream.Expiry{Kind: stream.ExpiresAt, At: 1_800_000_000_123}},
 			Closed: true,
 		})},
 		{"03-create-v1-bare", "A stream that stays.", one(&commands.Create{Name: "a"})},
+		{"03-create-v1-fork", "A fork that ends seven bytes inside its parent's record 70000, with a type and an expiry of its own.", one(&commands.Create{
+			Name:   "a/fork",
+			Config: stream.Config{ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 60}},
+			Fork:   &commands.Fork{Parent: stream.MakeID(0, 300), At: ptr(stream.Offset(70_000)), Sub: 7, Cut: 7},
+		})},
+		{"03-create-v1-fork-start", "A fork offset that is present and zero differs from one that is absent; three messages beyond it.", one(&commands.Create{
+			Name: "a", Fork: &commands.Fork{Parent: 5, At: ptr(stream.Offset(0)), Sub: 3},
+		})},
+		{"03-create-v1-fork-bare", "A fork at its parent's tail that inherits all there is.", one(&commands.Create{Name: "a", Fork: &commands.Fork{Parent: 5}})},
 		{"04-close-v1", "A close under every condition.", one(&commands.Close{
 			ID: stream.MakeID(0, 5), Producer: &stream.Producer{ID: "p", Epoch: 1, Seq: 2}, Match: ptr(stream.Offset(10)), StreamSeq: ptr("z"),
 		})},

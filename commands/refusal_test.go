@@ -79,6 +79,10 @@ func TestRefusedFields(t *testing.T) {
 		{"an identity of 15 bytes", "83 01 01 bf 01 4f 010203040506070809101112131415 ff", "field 1 has 15 bytes where 16 belong"},
 		{"an identity of zeros that is written", "83 01 01 bf 01 50 00000000000000000000000000000000 ff", "field 1 is written although it is zero"},
 		{"a kind of expiry beyond 8 bits", "83 03 01 bf 03 19 01 00 ff", "field 3: 256 does not fit"},
+		{"a fork that is no map", "83 03 01 bf 07 01 ff", "the start of a map is missing"},
+		{"a fork's unknown field", "83 03 01 bf 07 bf 05 01 ff ff", "the end of a map"},
+		{"a fork's parent that is zero", "83 03 01 bf 07 bf 01 00 ff ff", "field 1 is written although it is zero"},
+		{"a cut beyond 32 bits", "83 03 01 bf 07 bf 04 1b 00 00 00 01 00 00 00 00 ff ff", "field 4: 4294967296 does not fit"},
 		{"an array of ids that is empty", "83 07 01 bf 01 80 ff", "field 1 is written although it is zero"},
 		{"more ids than one command may name", "83 07 01 bf 01 99 10 01" + strings.Repeat("01", 4097) + "ff", "4097 ids; at most 4096 are allowed"},
 	} {

@@ -44,7 +44,19 @@ func drawConfig(t *rapid.T) stream.Config {
 }
 
 func drawCreate(t *rapid.T) commands.Create {
-	return commands.Create{Name: stream.Name(drawString(t, "name")), Config: drawConfig(t), Closed: rapid.Bool().Draw(t, "closed")}
+	c := commands.Create{Name: stream.Name(drawString(t, "name")), Config: drawConfig(t), Closed: rapid.Bool().Draw(t, "closed")}
+	if rapid.Bool().Draw(t, "is fork") {
+		c.Fork = ptr(drawFork(t))
+	}
+	return c
+}
+
+func drawFork(t *rapid.T) commands.Fork {
+	f := commands.Fork{Parent: stream.ID(edges(t, "parent")), Sub: edges(t, "sub"), Cut: rapid.Uint32().Draw(t, "cut")}
+	if rapid.Bool().Draw(t, "has offset") {
+		f.At = ptr(stream.Offset(edges(t, "fork at")))
+	}
+	return f
 }
 
 func drawProducer(t *rapid.T) stream.Producer {
