@@ -120,6 +120,7 @@ func (c *Client) CloseIdleConnections() { c.options.HTTPClient.CloseIdleConnecti
 type request struct {
 	method string
 	name   stream.Name // empty for the list of all streams
+	parent stream.Name // of a fork, whose absence is then what a refusal means
 	query  url.Values
 	header http.Header
 	body   []byte
@@ -137,17 +138,22 @@ func (c *Client) newRequest(method string, name stream.Name) (*request, error) {
 	return &request{method: method, name: name, query: url.Values{}, header: http.Header{}}, nil
 }
 
-// url spells the name below the protocol's root, each segment escaped.
-func (c *Client) url(r *request) string {
-	segments := strings.Split(string(r.name), "/")
+// escaped is a name below a root, each segment escaped.
+func escaped(root string, name stream.Name) string {
+	segments := strings.Split(string(name), "/")
 	for i := range segments {
 		segments[i] = url.PathEscape(segments[i])
 	}
+	return root + strings.Join(segments, "/")
+}
+
+// url spells the name below the protocol's root.
+func (c *Client) url(r *request) string {
 	root := "/"
 	if c.options.Protocol == DurableStreams {
 		root = durableRoot
 	}
-	target := c.endpoint + root + strings.Join(segments, "/")
+	target := c.endpoint + escaped(root, r.name)
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}

@@ -16,6 +16,12 @@
 // request needs arithmetic that Durable Streams lacks ([Back], [At]) the client
 // relies on the tokens of PicoMQ.
 //
+// # Forks
+//
+// A create with a [ForkRequest] makes a stream that begins with another's
+// records. [Client.Head] tells how a stream began and how many live forks it has.
+// A stream that was deleted while forks of it live is [stream.CodeDeleted].
+//
 // # What is tried again
 //
 // A request that was refused because a queue was full wrote nothing and is

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -85,10 +86,15 @@ func refusal(r *request, response *http.Response) error {
 	if !known {
 		code = codesByStatus[response.StatusCode] // 0 is CodeInternal
 	}
+	if code == stream.CodeTrimmed && saysDeleted(r, response.Header, &body) {
+		code = stream.CodeDeleted
+	}
 	var e *stream.Error
 	switch {
 	case code == stream.CodeNotFound && r.name != "" && !isForeign(response, text, &body):
-		e = stream.Errorf(code, "there is no stream %q", r.name)
+		e = stream.Errorf(code, "there is no stream %q", cmp.Or(r.parent, r.name))
+	case code == stream.CodeDeleted && len(text) == 0:
+		e = stream.Errorf(code, "the stream %q was deleted, and forks of it keep its name; delete them too, or use another name", r.name)
 	case body.Message == "":
 		e = stream.Errorf(code, "%v: %s", r, plainMessage(response, text))
 	default:
@@ -102,6 +108,22 @@ func refusal(r *request, response *http.Response) error {
 // to HEAD has no body, so that only its type can tell.
 func isForeign(response *http.Response, text []byte, body *wire.ErrorBody) bool {
 	return body.Error == "" && (strings.HasPrefix(response.Header.Get("Content-Type"), "text/") || len(text) > 0)
+}
+
+// saysDeleted tells whether a refusal with 410 is about the whole stream, and not
+// only about records of it that were trimmed. Those Pico gives with the first one
+// that is retained; in Durable Streams only a read and a fork at an offset meet
+// them.
+func saysDeleted(r *request, header http.Header, body *wire.ErrorBody) bool {
+	offset := r.query.Get("offset")
+	switch {
+	case r.method == http.MethodPut:
+		return false
+	case r.method != http.MethodGet || offset == "-1" || offset == "now":
+		return true
+	default:
+		return offset == "" && body.EarliestSeq == nil && header.Get(wire.PicoStartSeq) == ""
+	}
 }
 
 // setFields fills in what headers and body tell, and makes the code precise

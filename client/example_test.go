@@ -40,3 +40,33 @@ func Example() {
 		}
 	}
 }
+
+// ExampleClient_Create_fork edits a message of a chat: a fork keeps what came
+// before it, and the chat stays as it was.
+func ExampleClient_Create_fork() {
+	ctx := context.Background()
+	c, err := client.New("http://127.0.0.1:4437", client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+
+	before := client.At(4) // the message that was wrong
+	_, err = c.Create(ctx, "chats/42-edited", client.CreateRequest{
+		Fork: &client.ForkRequest{From: "chats/42", At: &before},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = c.Append(ctx, "chats/42-edited", &stream.AppendRequest{
+		Records: []stream.Record{{Body: []byte("what I meant to ask")}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	info, err := c.Head(ctx, "chats/42-edited")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s began as %s up to %d\n", info.Name, info.Fork.From, info.Fork.At)
+}

@@ -87,7 +87,7 @@ func (p Position) setPico(query url.Values) error {
 	case fromToken:
 		o, known := p.Offset()
 		if !known {
-			return stream.Errorf(stream.CodeUnsupported, "the position %q is a token of another server; Pico needs a number", p.token)
+			return notPico(p)
 		}
 		query.Set("seq", strconv.FormatUint(uint64(o), 10))
 	case fromTime:
@@ -110,6 +110,10 @@ func retainedStart(from Position, err error) (retained Position, found bool) {
 	return At(refused.Start), true
 }
 
+func notPico(p Position) error {
+	return stream.Errorf(stream.CodeUnsupported, "the position %q is a token of another server; Pico needs a number", p.token)
+}
+
 // setDurable writes the position into a query of Durable Streams.
 func (p Position) setDurable(query url.Values) error {
 	switch {
@@ -117,14 +121,20 @@ func (p Position) setDurable(query url.Values) error {
 		query.Set("offset", "-1")
 	case p == Now():
 		query.Set("offset", "now")
-	case p.kind == fromToken:
-		query.Set("offset", p.token)
-	case p.kind == fromOffset:
-		query.Set("offset", wire.FormatToken(stream.Offset(min(p.n, uint64(stream.MaxOffset)))))
+	case p.kind == fromToken, p.kind == fromOffset:
+		query.Set("offset", p.durable())
 	default:
 		return stream.Errorf(stream.CodeUnsupported, "Durable Streams cannot read from %q; use the Pico protocol", p.String())
 	}
 	return nil
+}
+
+// durable is a token, or an offset as PicoMQ's token.
+func (p Position) durable() string {
+	if p.kind == fromToken {
+		return p.token
+	}
+	return wire.FormatToken(stream.Offset(min(p.n, uint64(stream.MaxOffset))))
 }
 
 // resolve replaces positions that a second request would understand otherwise
@@ -140,11 +150,15 @@ func (c *Client) resolve(ctx context.Context, name stream.Name, p Position) (Pos
 	}
 	tail, known := info.Next.Offset()
 	if !known {
-		return p, stream.Errorf(stream.CodeUnsupported,
-			"the server's offset %q cannot be counted back from; read from the start, now, or an offset it gave", info.Next)
+		return p, notCounted(info.Next)
 	}
 	if uint64(tail) <= p.n {
 		return Start(), nil
 	}
 	return At(tail - stream.Offset(p.n)), nil
+}
+
+func notCounted(tail Position) error {
+	return stream.Errorf(stream.CodeUnsupported,
+		"the server's offset %q cannot be counted back from; take the start, now, or an offset it gave", tail)
 }

@@ -154,6 +154,10 @@ type Info struct {
 	Start  stream.Offset // first retained; 0 when the protocol does not say
 	Next   Position      // the tail
 	Closed bool
+	// Fork says how it began, when it is a fork, and Forks how many live forks it
+	// has. Only Head through Pico tells them.
+	Fork  *Fork
+	Forks uint64
 }
 
 // Head describes a stream without reading it.
@@ -173,6 +177,10 @@ func (c *Client) Head(ctx context.Context, name stream.Name) (Info, error) {
 		Start:  stream.Offset(decimal(a.header.Get(wire.PicoStartSeq))),
 		Next:   c.next(a.header),
 		Closed: isTrue(a.header.Get(names.closed)),
+		Forks:  decimal(a.header.Get(wire.PicoForks)),
+	}
+	if info.Fork, err = forkOf(a.header); err != nil {
+		return Info{}, malformed(request, err.Error())
 	}
 	var ttl *uint64
 	if value := a.header.Get(names.ttl); value != "" {

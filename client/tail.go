@@ -36,8 +36,9 @@ type TailRequest struct {
 // A connection that breaks after the first answer is made anew from the last
 // chunk's Next, however long the server is away: there is no gap and no repeat.
 // Each failure and the pause after it are told to [Options.Notify]. A stream
-// that was deleted meanwhile is [stream.CodeNotFound]; one whose records were
-// trimmed before they were read is [stream.CodeTrimmed].
+// that was deleted meanwhile is [stream.CodeNotFound], or [stream.CodeDeleted]
+// while forks of it live; one whose records were trimmed before they were read is
+// [stream.CodeTrimmed].
 func (c *Client) Tail(ctx context.Context, name stream.Name, r TailRequest) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		t := &tail{client: c, name: name, yield: yield}

@@ -13,8 +13,11 @@ import (
 
 // CreateRequest asks for a stream.
 type CreateRequest struct {
-	Config stream.Config // the type defaults to [stream.DefaultContentType]
-	Closed bool          // Body is then the whole content
+	// Config's type defaults to [stream.DefaultContentType]. A fork has its
+	// parent's type and expiry where Config has none.
+	Config stream.Config
+	Closed bool         // Body is then the whole content, but for what a fork has of its parent
+	Fork   *ForkRequest // nil: not a fork
 	// Body, if any, is the first content, in the stream's type: one record, or
 	// with Durable Streams and JSON one record per element of an array.
 	Body []byte
@@ -28,7 +31,9 @@ type Created struct {
 }
 
 // Create makes a stream. [stream.CodeConflict] means that it exists with
-// another configuration.
+// another configuration, or that it, or the parent of a fork, was deleted and
+// other forks keep its name. The errors of a fork at an offset that its parent
+// does not have are those of a read there.
 func (c *Client) Create(ctx context.Context, name stream.Name, r CreateRequest) (Created, error) {
 	request, err := c.newRequest(http.MethodPut, name)
 	if err != nil {
@@ -36,11 +41,18 @@ func (c *Client) Create(ctx context.Context, name stream.Name, r CreateRequest) 
 	}
 	names := c.headerNames()
 	contentType := r.Config.ContentType
-	if contentType == "" {
+	if contentType == "" && r.Fork == nil {
 		contentType = stream.DefaultContentType
 	}
-	request.header.Set("Content-Type", contentType)
+	if contentType != "" {
+		request.header.Set("Content-Type", contentType)
+	}
 	request.body = r.Body
+	if r.Fork != nil {
+		if err := c.setFork(ctx, request, r.Fork); err != nil {
+			return Created{}, err
+		}
+	}
 	switch r.Config.Expiry.Kind {
 	case stream.ExpiresIdle:
 		request.header.Set(names.ttl, strconv.FormatUint(r.Config.Expiry.TTL, 10))
@@ -202,7 +214,9 @@ func (c *Client) Trim(ctx context.Context, name stream.Name, to stream.Offset) (
 	return stream.Offset(decimal(a.header.Get(wire.PicoStartSeq))), nil
 }
 
-// Delete removes a stream.
+// Delete removes a stream. While forks of it live its name stays taken:
+// requests for it are refused with [stream.CodeDeleted], a create with
+// [stream.CodeConflict].
 func (c *Client) Delete(ctx context.Context, name stream.Name) error {
 	request, err := c.newRequest(http.MethodDelete, name)
 	if err != nil {
