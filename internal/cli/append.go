@@ -254,13 +254,7 @@ func acknowledgement(records int, a *client.Appended) acknowledged {
 	if a.FirstKnown {
 		out.First = &a.First
 	}
-	next, known := a.Next.Offset()
-	if known {
-		out.Next = &next
-	}
-	if a.Next != client.At(next) {
-		out.NextOffset = a.Next.String()
-	}
+	out.Next, out.NextOffset = describeNext(a.Next)
 	return out
 }
 

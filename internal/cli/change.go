@@ -58,7 +58,10 @@ func deleteCommand(s *session) *cobra.Command {
 		Aliases: []string{"rm"},
 		Short:   "Delete streams",
 		Long: `Delete streams with all their records. A name is free at once; a stream created
-under it anew is another stream and starts at 0.`,
+under it anew is another stream and starts at 0.
+
+Forks lose nothing. While forks of a deleted stream live its name stays taken:
+to use it is an error until the last of them is gone.`,
 		Example:           "  picomq delete logs/api logs/web",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.completeName,

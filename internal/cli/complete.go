@@ -18,7 +18,7 @@ const (
 // find out, it does not offer.
 func (s *session) completeName(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 	const nothing = cobra.ShellCompDirectiveNoFileComp
-	if fromEnv(cmd) != nil || (len(args) > 0 && cmd.Name() != "delete") {
+	if fromEnv(cmd) != nil || !takesName(cmd, len(args)) {
 		return nil, nothing
 	}
 	c, err := s.connect(cmd)
@@ -45,6 +45,18 @@ func (s *session) completeName(cmd *cobra.Command, args []string, begin string) 
 		names = append(names, slash+string(i.Name))
 	}
 	return names, nothing | cobra.ShellCompDirectiveNoSpace
+}
+
+// takesName tells whether the argument after so many others is a stream's name.
+func takesName(cmd *cobra.Command, others int) bool {
+	switch cmd.Name() {
+	case "delete":
+		return true
+	case "fork":
+		return others < 2
+	default:
+		return others == 0
+	}
 }
 
 // completeValues completes a flag that has one of these values. The flag must

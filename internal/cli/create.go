@@ -5,21 +5,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/picomq/picomq/client"
 	"github.com/picomq/picomq/stream"
 )
 
-// createFlags is what a stream is created with.
-type createFlags struct {
-	contentType string
-	ttl         time.Duration
-	expiresAt   string
-	closed      bool
-}
-
 func createCommand(s *session) *cobra.Command {
 	var f createFlags
+	var contentType string
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a stream",
@@ -31,11 +25,13 @@ with another one it is an error. A configuration never changes afterwards.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeName,
 		RunE: s.verb(func(cmd *cobra.Command, c *client.Client, name stream.Name, _ []string) error {
-			config, err := f.config()
+			expiry, err := f.expiry()
 			if err != nil {
 				return err
 			}
-			created, err := c.Create(cmd.Context(), name, client.CreateRequest{Config: config, Closed: f.closed})
+			created, err := c.Create(cmd.Context(), name, client.CreateRequest{
+				Config: stream.Config{ContentType: contentType, Expiry: expiry}, Closed: f.closed,
+			})
 			if err != nil {
 				return err
 			}
@@ -44,35 +40,64 @@ with another one it is an error. A configuration never changes afterwards.`,
 			} else {
 				note(cmd.ErrOrStderr(), "%s exists with this configuration, next is %v", name, created.Next)
 			}
-			return nil
+			return f.print(cmd, name, &created)
 		}),
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.contentType, "content-type", stream.DefaultContentType, "type of the records; with application/json each must be JSON")
+	cmd.Flags().StringVar(&contentType, "content-type", stream.DefaultContentType, "type of the records; with application/json each must be JSON")
+	f.define(cmd.Flags())
+	return cmd
+}
+
+// createFlags is what every stream can be created with, and how the answer is
+// printed.
+type createFlags struct {
+	ttl       time.Duration
+	expiresAt string
+	closed    bool
+	asJSON    bool
+}
+
+func (f *createFlags) define(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.ttl, "ttl", 0, "remove the stream when it was neither read nor written for so long, in whole seconds (30m)")
 	flags.StringVar(&f.expiresAt, "expires-at", "", "remove the stream at this time (RFC 3339)")
 	rivalFlags(flags, "ttl", "expires-at")
 	flags.BoolVar(&f.closed, "closed", false, "create it closed: nothing can be appended")
-	return cmd
+	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object that says whether it is new, and its next sequence")
 }
 
-func (f *createFlags) config() (stream.Config, error) {
-	config := stream.Config{ContentType: f.contentType}
+func (f *createFlags) expiry() (stream.Expiry, error) {
 	switch {
 	case f.ttl != 0 && f.expiresAt != "":
-		return config, usagef("--ttl and --expires-at exclude each other")
+		return stream.Expiry{}, usagef("--ttl and --expires-at exclude each other")
 	case f.ttl < 0 || f.ttl%time.Second != 0:
-		return config, usagef("--ttl is %v; it must be whole seconds", f.ttl)
+		return stream.Expiry{}, usagef("--ttl is %v; it must be whole seconds", f.ttl)
 	case f.ttl > 0:
-		config.Expiry = stream.Expiry{Kind: stream.ExpiresIdle, TTL: uint64(f.ttl / time.Second)}
+		return stream.Expiry{Kind: stream.ExpiresIdle, TTL: uint64(f.ttl / time.Second)}, nil
 	case f.expiresAt != "":
 		at, err := time.Parse(time.RFC3339, f.expiresAt)
 		if err != nil {
-			return config, usagef("--expires-at is %q; write it like 2031-01-31T12:00:00Z", f.expiresAt)
+			return stream.Expiry{}, usagef("--expires-at is %q; write it like 2031-01-31T12:00:00Z", f.expiresAt)
 		}
-		config.Expiry = stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(at.UnixMilli())}
+		return stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(at.UnixMilli())}, nil
+	default:
+		return stream.Expiry{}, nil
 	}
-	return config, nil
+}
+
+// print is the answer for programs, if they asked for it.
+func (f *createFlags) print(cmd *cobra.Command, name stream.Name, c *client.Created) error {
+	if !f.asJSON {
+		return nil
+	}
+	out := struct {
+		Name       stream.Name    `json:"name"`
+		New        bool           `json:"new"`
+		Next       *stream.Offset `json:"next_seq,omitempty"`
+		NextOffset string         `json:"next_offset,omitempty"` // of Durable Streams
+		Closed     bool           `json:"closed"`
+	}{Name: name, New: c.New, Closed: c.Closed}
+	out.Next, out.NextOffset = describeNext(c.Next)
+	return jsonLines(cmd.OutOrStdout()).Encode(out)
 }
 
 // expiryText prints an expiry for people; empty for never.

@@ -84,8 +84,7 @@ func list(cmd *cobra.Command, c *client.Client, prefix string, limit int, print 
 func printerOf(w io.Writer, long, asJSON bool) func([]client.Info) error {
 	switch {
 	case asJSON:
-		encoder := json.NewEncoder(w)
-		encoder.SetEscapeHTML(false)
+		encoder := jsonLines(w)
 		return func(page []client.Info) error {
 			for i := range page {
 				if err := encoder.Encode(describe(&page[i])); err != nil {
@@ -117,6 +116,13 @@ func printerOf(w io.Writer, long, asJSON bool) func([]client.Info) error {
 	}
 }
 
+// jsonLines writes JSON, one value a line.
+func jsonLines(w io.Writer) *json.Encoder {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder
+}
+
 func state(closed bool) string {
 	if closed {
 		return "closed"
@@ -134,18 +140,37 @@ type description struct {
 	Closed      bool           `json:"closed"`
 	TTL         *uint64        `json:"ttl,omitempty"`
 	ExpiresAt   string         `json:"expires_at,omitempty"`
+	Fork        *origin        `json:"fork,omitempty"`
+	Forks       uint64         `json:"live_forks,omitempty"`
+}
+
+// origin is how a fork began, as JSON.
+type origin struct {
+	From stream.Name   `json:"from"`
+	Seq  stream.Offset `json:"seq"`
+	Sub  uint64        `json:"sub_offset,omitempty"`
+}
+
+// describeNext is a position as JSON has it: its number, and its token if it is
+// one of Durable Streams.
+func describeNext(p client.Position) (next *stream.Offset, token string) {
+	o, known := p.Offset()
+	if known {
+		next = &o
+	}
+	if p != client.At(o) {
+		token = p.String()
+	}
+	return next, token
 }
 
 func describe(i *client.Info) description {
-	d := description{Name: i.Name, ContentType: i.Config.ContentType, Closed: i.Closed}
-	next, known := i.Next.Offset()
-	if known {
-		d.Next = &next
-	}
-	if i.Next != client.At(next) {
-		d.NextOffset = i.Next.String()
-	} else {
+	d := description{Name: i.Name, ContentType: i.Config.ContentType, Closed: i.Closed, Forks: i.Forks}
+	if d.Next, d.NextOffset = describeNext(i.Next); d.NextOffset == "" {
 		d.Start = &i.Start
+	}
+	if f := i.Fork; f != nil {
+		d.Fork = &origin{From: f.From, Seq: f.At, Sub: f.Sub}
 	}
 	switch e := i.Config.Expiry; e.Kind {
 	case stream.ExpiresIdle:
@@ -160,8 +185,10 @@ func describe(i *client.Info) description {
 func headCommand(s *session) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:               "head NAME",
-		Short:             "Describe a stream without reading it",
+		Use:   "head NAME",
+		Short: "Describe a stream without reading it",
+		Long: `Describe a stream without reading it: with the Pico protocol also where it was
+forked from, and how many live forks it has.`,
 		Example:           "  picomq head logs/api\n  picomq head --json logs/api",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeName,
@@ -190,5 +217,24 @@ func printInfo(w io.Writer, protocol client.Protocol, i *client.Info) error {
 	if expires := expiryText(i.Config.Expiry); expires != "" {
 		fmt.Fprintf(table, "expires\t%s\n", expires)
 	}
+	if i.Fork != nil {
+		fmt.Fprintf(table, "forked\t%s\n", originText(i))
+	}
+	if i.Forks > 0 {
+		fmt.Fprintf(table, "forks\t%d\n", i.Forks)
+	}
 	return table.Flush()
+}
+
+// originText prints how a fork began for people.
+func originText(i *client.Info) string {
+	text := fmt.Sprintf("from %s at %d", i.Fork.From, i.Fork.At)
+	switch {
+	case i.Fork.Sub == 0:
+		return text
+	case stream.IsJSON(i.Config.ContentType):
+		return fmt.Sprintf("%s, and the next %d", text, i.Fork.Sub)
+	default:
+		return fmt.Sprintf("%s, and %d bytes of the next", text, i.Fork.Sub)
+	}
 }

@@ -36,7 +36,7 @@ protocol prints it.
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeName,
 		RunE: s.verb(func(cmd *cobra.Command, c *client.Client, name stream.Name, _ []string) error {
-			position, err := parsePosition(from)
+			position, err := parsePosition("from", from)
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,8 @@ func readAll(cmd *cobra.Command, c *client.Client, name stream.Name, from client
 	}
 }
 
-func parsePosition(text string) (client.Position, error) {
+// parsePosition reads the value of a flag that is a position.
+func parsePosition(flag, text string) (client.Position, error) {
 	switch text {
 	case "start":
 		return client.Start(), nil
@@ -108,7 +109,7 @@ func parsePosition(text string) (client.Position, error) {
 	if token := client.Token(text); isToken(token) {
 		return token, nil
 	}
-	return client.Position{}, usagef("--from is %q; give a sequence, start, now, or -N", text)
+	return client.Position{}, usagef("--%s is %q; give a sequence, start, now, or -N", flag, text)
 }
 
 // isToken tells whether a position of another form can be one of Durable
@@ -144,7 +145,7 @@ It also ends, within about a second, when its output is read no more.
 					return usagef("--from and --lines exclude each other")
 				}
 				var err error
-				if position, err = parsePosition(from); err != nil {
+				if position, err = parsePosition("from", from); err != nil {
 					return err
 				}
 			}

@@ -40,7 +40,7 @@ was not understood; 128 and the number of the signal that ended the command:
 	}
 	root.SetVersionTemplate(versionText(version) + "\n")
 	for _, verb := range []func(*session) *cobra.Command{
-		createCommand, appendCommand, readCommand, tailCommand, headCommand, listCommand,
+		createCommand, forkCommand, appendCommand, readCommand, tailCommand, headCommand, listCommand,
 		trimCommand, closeCommand, deleteCommand, benchCommand,
 	} {
 		cmd := verb(s)
