@@ -129,7 +129,7 @@ func (m *CommitSegment) code(c *coder) {
 		m.code(c)
 		c.close()
 	})
-	list(c, 13, 1, &m.GivenUp, func(c *coder, v *uint64) { c.uint(v) })
+	codeGivenUp(c, 13, &m.GivenUp)
 	if c.decoding && c.err == nil {
 		c.err = m.check()
 	}
@@ -150,6 +150,8 @@ func (m *Create) code(c *coder) {
 		number(c, 4, &f.Cut)
 		c.close()
 	})
+	number(c, 8, &m.Config.Retention.Age)
+	number(c, 9, &m.Config.Retention.Bytes)
 }
 
 func (m *Close) code(c *coder) {
@@ -168,6 +170,7 @@ func (m *Close) code(c *coder) {
 func (m *Trim) code(c *coder) {
 	number(c, 1, &m.ID)
 	number(c, 2, &m.To)
+	c.flag(3, &m.Upkeep)
 }
 
 func (m *Delete) code(c *coder) { number(c, 1, &m.ID) }
@@ -193,4 +196,50 @@ func (m *Checkpoint) code(c *coder) {
 func (m *Activate) code(c *coder) {
 	number(c, 1, &m.Level)
 	text(c, 2, &m.Release)
+}
+
+func (m *Doom) code(c *coder) { codeSlots(c, &m.Slots) }
+
+func (m *Collected) code(c *coder) { codeSlots(c, &m.Slots) }
+
+func codeSlots(c *coder, slots *[]uint32) {
+	list(c, 1, 1, slots, func(c *coder, slot *uint32) {
+		n := uint64(*slot)
+		c.uint(&n)
+		*slot = uint32(n)
+		if uint64(*slot) != n {
+			c.fail("slot %d does not fit", n)
+		}
+	})
+	if c.decoding && len(*slots) > MaxSlots {
+		c.fail("%d slots; at most %d are allowed", len(*slots), MaxSlots)
+	}
+}
+
+func (m *Pack) code(c *coder) {
+	number(c, 1, &m.Sequence)
+	number(c, 2, &m.Size)
+	number(c, 3, &m.Level)
+	c.signed(4, (*int64)(&m.Oldest))
+	c.signed(5, (*int64)(&m.Newest))
+	codeGivenUp(c, 6, &m.GivenUp)
+	if c.decoding && len(m.GivenUp) > MaxGivenUp {
+		c.fail("%d sequences given up; at most %d are allowed", len(m.GivenUp), MaxGivenUp)
+	}
+}
+
+func codeGivenUp(c *coder, key uint64, sequences *[]uint64) {
+	list(c, key, 1, sequences, func(c *coder, v *uint64) { c.uint(v) })
+}
+
+func (m *Swap) code(c *coder) {
+	number(c, 1, &m.Slot)
+	number(c, 2, &m.Sequence)
+	number(c, 3, &m.Count)
+	for i, column := range []*[]byte{&m.IDs, &m.Firsts, &m.Ordinals, &m.Bytes, &m.Lengths, &m.Slots, &m.Froms, &m.Counts} {
+		c.bytes(uint64(4+i), column)
+	}
+	if c.decoding && c.err == nil {
+		c.err = m.check()
+	}
 }

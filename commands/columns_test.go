@@ -69,7 +69,7 @@ func TestColumnsThatDoNotFit(t *testing.T) {
 			c.spoil(broken)
 			payload := one(broken)
 			_, err := commands.DecodePayload(payload.Encode())
-			require.ErrorContains(t, err, "the columns of a commit do not fit together")
+			require.ErrorContains(t, err, "the columns of a command do not fit together")
 		})
 	}
 }

@@ -26,12 +26,17 @@ const (
 	KindTick          Kind = 9
 	KindCheckpoint    Kind = 10
 	KindActivate      Kind = 11
+	KindDoom          Kind = 12
+	KindCollected     Kind = 13
+	KindPack          Kind = 14
+	KindSwap          Kind = 15
 )
 
 var kindNames = map[Kind]string{
 	KindRegisterNode: "register", KindCommitSegment: "commit", KindCreate: "create", KindClose: "close",
 	KindTrim: "trim", KindDelete: "delete", KindTouch: "touch", KindExpire: "expire", KindTick: "tick",
 	KindCheckpoint: "checkpoint", KindActivate: "activate",
+	KindDoom: "doom", KindCollected: "collected", KindPack: "pack", KindSwap: "swap",
 }
 
 // String is the kind's name in columns, logs and metrics.
@@ -98,6 +103,8 @@ type Close struct {
 type Trim struct {
 	ID stream.ID
 	To stream.Offset
+	// Upkeep says that retention trims, not a client: the idle deadline goes on.
+	Upkeep bool
 }
 
 // Delete removes a stream; its name is free at once.
@@ -134,6 +141,42 @@ type Activate struct {
 	Level   uint32
 	Release string // the first release that understands it, named to nodes that do not
 }
+
+// Doom makes those of the segments that no extent refers to unreferencable, so
+// that their objects may be deleted. At most MaxSlots.
+type Doom struct {
+	Slots []uint32
+}
+
+// Collected removes those of the segments that are doomed: their objects are
+// gone, their slots free. At most MaxSlots.
+type Collected struct {
+	Slots []uint32
+}
+
+// MaxSlots bounds the segments that one Doom or Collected names.
+const MaxSlots = 4096
+
+// Pack makes a packed segment known: an object that compaction wrote, to which
+// nothing refers yet. Like a commit it uses up a sequence of its origin's epoch.
+type Pack struct {
+	Sequence uint64
+	Size     uint64 // bytes of the object
+	Level    uint8  // at least 1: how often its records were rewritten, at most
+	Oldest   stream.Time
+	Newest   stream.Time // of its records
+	// GivenUp is as in CommitSegment.
+	GivenUp []uint64
+}
+
+// Kind implements Command.
+func (*Doom) Kind() Kind { return KindDoom }
+
+// Kind implements Command.
+func (*Collected) Kind() Kind { return KindCollected }
+
+// Kind implements Command.
+func (*Pack) Kind() Kind { return KindPack }
 
 // Kind implements Command.
 func (*RegisterNode) Kind() Kind { return KindRegisterNode }
@@ -197,6 +240,14 @@ func newCommand(kind Kind, version uint64) Command {
 		return new(Checkpoint)
 	case KindActivate:
 		return new(Activate)
+	case KindDoom:
+		return new(Doom)
+	case KindCollected:
+		return new(Collected)
+	case KindPack:
+		return new(Pack)
+	case KindSwap:
+		return new(Swap)
 	default:
 		return nil
 	}

@@ -133,7 +133,7 @@ type AppendIter struct {
 // Appends walks the appends in order.
 func (m *CommitSegment) Appends() AppendIter { return AppendIter{commit: *m} }
 
-var errColumns = errors.New("the columns of a commit do not fit together")
+var errColumns = errors.New("the columns of a command do not fit together")
 
 // Next puts the next append into a and reports whether there was one. A
 // command that was decoded has been walked before: it never ends early.

@@ -124,6 +124,20 @@ func goldens() []golden {
 		{"08-expire-v1", "Two streams may be past their deadline.", one(&commands.Expire{IDs: []stream.ID{65_536, 1 << 32}})},
 		{"09-tick-v1", "Time moves.", one(&commands.Tick{})},
 		{"10-checkpoint-v1", "The state after entry 300 has this digest.", one(&commands.Checkpoint{At: 300, Digest: 0x0123456789abcdef})},
+		{"05-trim-v1-upkeep", "Retention trims; the idle deadline goes on.", one(&commands.Trim{ID: 5, To: 7, Upkeep: true})},
+		{"12-doom-v1", "Three segments that nothing refers to.", one(&commands.Doom{Slots: []uint32{0, 300, 1<<32 - 1}})},
+		{"13-collected-v1", "Their objects are gone.", one(&commands.Collected{Slots: []uint32{0, 300}})},
+		{"14-pack-v1", "A packed segment of level 2, with records of one minute; sequence 8 is given up.", one(&commands.Pack{
+			Sequence: 9, Size: 1 << 25, Level: 2, Oldest: 1_700_000_000_000, Newest: 1_700_000_060_000, GivenUp: []uint64{8},
+		})},
+		{"15-swap-v1", "Two runs: three pieces of stream 7; a fork's one piece, cut, that lies before them.", one(commands.NewSwap(300, 9, []commands.Run{
+			{ID: 7, First: 40, Ordinal: 100, Bytes: 2000, Pieces: []commands.Piece{{Slot: 5, Ordinal: 0, Count: 3}, {Slot: 6, Ordinal: 9, Count: 1}, {Slot: 2, Ordinal: 70_000, Count: 20}}},
+			{ID: 9, First: 42, Ordinal: 99, Bytes: 5, Pieces: []commands.Piece{{Slot: 6, Ordinal: 9, Count: 1, Cut: true}}},
+		}))},
+		{"15-swap-v1-bare", "A swap of nothing.", one(commands.NewSwap(0, 0, nil))},
+		{"03-create-v1-retention", "A stream that keeps a day, and at most a megabyte.", one(&commands.Create{
+			Name: "a", Config: stream.Config{Retention: stream.Retention{Age: 86_400, Bytes: 1 << 20}},
+		})},
 		{"11-activate-v1", "Feature level 2 is switched on.", one(&commands.Activate{Level: 2, Release: "v1.4.0"})},
 	}
 }

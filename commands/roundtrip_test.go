@@ -119,8 +119,23 @@ func drawRegister(t *rapid.T) *commands.RegisterNode {
 	return m
 }
 
+func drawRun(t *rapid.T) commands.Run {
+	r := commands.Run{
+		ID: stream.ID(edges(t, "id")), First: stream.Offset(rapid.Uint64Range(0, uint64(stream.MaxOffset)).Draw(t, "first")),
+		Ordinal: rapid.Uint32Range(0, 1<<30).Draw(t, "ordinal"), Bytes: rapid.Uint32().Draw(t, "bytes"),
+	}
+	for range rapid.IntRange(1, 4).Draw(t, "pieces") {
+		p := commands.Piece{Slot: rapid.Uint32().Draw(t, "slot"), Ordinal: rapid.Uint32().Draw(t, "from"), Count: rapid.Uint32Range(1, 1<<20).Draw(t, "count")}
+		if rapid.Bool().Draw(t, "cut") {
+			p.Cut, p.Count = true, 1
+		}
+		r.Pieces = append(r.Pieces, p)
+	}
+	return r
+}
+
 func drawCommand(t *rapid.T) commands.Command {
-	switch kind := commands.Kind(rapid.IntRange(1, 11).Draw(t, "command kind")); kind {
+	switch kind := commands.Kind(rapid.IntRange(1, 15).Draw(t, "command kind")); kind {
 	case commands.KindRegisterNode:
 		return drawRegister(t)
 	case commands.KindCommitSegment:
@@ -131,7 +146,7 @@ func drawCommand(t *rapid.T) commands.Command {
 	case commands.KindClose:
 		return drawClose(t)
 	case commands.KindTrim:
-		return &commands.Trim{ID: stream.ID(edges(t, "id")), To: stream.Offset(edges(t, "to"))}
+		return &commands.Trim{ID: stream.ID(edges(t, "id")), To: stream.Offset(edges(t, "to")), Upkeep: rapid.Bool().Draw(t, "upkeep")}
 	case commands.KindDelete:
 		return &commands.Delete{ID: stream.ID(edges(t, "id"))}
 	case commands.KindTouch:
@@ -144,6 +159,19 @@ func drawCommand(t *rapid.T) commands.Command {
 		return &commands.Checkpoint{At: commands.Index(edges(t, "at")), Digest: commands.Digest(edges(t, "digest"))}
 	case commands.KindActivate:
 		return &commands.Activate{Level: rapid.Uint32().Draw(t, "level"), Release: drawString(t, "release")}
+	case commands.KindDoom:
+		return &commands.Doom{Slots: rapid.SliceOfN(rapid.Uint32(), 0, 5).Draw(t, "slots")}
+	case commands.KindCollected:
+		return &commands.Collected{Slots: rapid.SliceOfN(rapid.Uint32(), 0, 5).Draw(t, "slots")}
+	case commands.KindPack:
+		return &commands.Pack{
+			Sequence: edges(t, "sequence"), Size: edges(t, "size"), Level: rapid.Uint8().Draw(t, "level"),
+			Oldest: stream.Time(rapid.Int64().Draw(t, "oldest")), Newest: stream.Time(rapid.Int64().Draw(t, "newest")),
+			GivenUp: rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "given up"),
+		}
+	case commands.KindSwap:
+		runs := rapid.SliceOfN(rapid.Custom(drawRun), 0, 10).Draw(t, "runs")
+		return commands.NewSwap(rapid.Uint32().Draw(t, "slot"), edges(t, "sequence"), runs)
 	default:
 		t.Fatalf("no generator for kind %v", kind)
 		return nil

@@ -14,11 +14,12 @@ func (s *State) commitSegment(n *node, m *commands.CommitSegment, out *Result) {
 		out.Verdict = Invalid // not a decoded command: those are checked
 		return
 	}
-	if out.Verdict = s.spend(n, m); out.Verdict != Accepted {
+	if out.Verdict = s.spend(n, m.Sequence, m.GivenUp); out.Verdict != Accepted {
 		return
 	}
 	out.Segment = s.addSegment(Segment{
-		Node: n.Node.Node, Epoch: n.Epoch, Sequence: m.Sequence, Size: m.Size, Time: s.logTime,
+		Node: n.Node.Node, Epoch: n.Epoch, Sequence: m.Sequence, Size: m.Size,
+		Time: s.logTime, Oldest: s.logTime, Newest: s.logTime,
 	})
 	out.Appends = make([]AppendResult, m.Count)
 	it := m.Appends()
@@ -30,24 +31,24 @@ func (s *State) commitSegment(n *node, m *commands.CommitSegment, out *Result) {
 	}
 }
 
-// spend uses a commit's sequence up, and those that it gives up: none of them
+// spend uses a segment's sequence up, and those that are given up: none of them
 // can be committed later.
-func (s *State) spend(n *node, m *commands.CommitSegment) (verdict Verdict) {
+func (s *State) spend(n *node, sequence uint64, givenUp []uint64) (verdict Verdict) {
 	s.changeNode(n, func() {
-		for _, sequence := range m.GivenUp {
+		for _, sequence := range givenUp {
 			if !n.used.has(sequence) {
 				n.givenUp.add(sequence)
 			}
 		}
 		switch {
-		case n.givenUp.has(m.Sequence):
+		case n.givenUp.has(sequence):
 			verdict = GivenUp
-		case n.used.has(m.Sequence):
+		case n.used.has(sequence):
 			verdict = Used
 		case s.counts.Segments == maxSegments:
 			verdict = Full
 		default:
-			n.used.add(m.Sequence)
+			n.used.add(sequence)
 			verdict = Accepted
 		}
 	})

@@ -71,6 +71,14 @@ func (s *State) applyCommand(n *node, command commands.Command, out *Result) {
 		out.Verdict = Accepted
 	case *commands.Checkpoint:
 		out.Verdict = s.compare(m)
+	case *commands.Doom:
+		s.doom(m, out)
+	case *commands.Collected:
+		s.collected(m, out)
+	case *commands.Pack:
+		s.pack(n, m, out)
+	case *commands.Swap:
+		s.swap(n, m, out)
 	case *commands.Activate:
 		out.Verdict = s.activate(m)
 	default:

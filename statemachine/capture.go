@@ -67,6 +67,7 @@ type rowCopy struct {
 	closer      uint32
 	forks       uint32
 	fork        *stream.Fork
+	retention   stream.Retention
 }
 
 type producerCopy struct {
@@ -94,7 +95,7 @@ func (s *State) copyRow(id stream.ID, p place) rowCopy {
 	if d == nil {
 		return c
 	}
-	c.streamSeq, c.closer, c.forks, c.fork = d.streamSeq, d.closer, d.forks, d.fork
+	c.streamSeq, c.closer, c.forks, c.fork, c.retention = d.streamSeq, d.closer, d.forks, d.fork, d.retention
 	c.producers = make([]producerCopy, len(d.producers))
 	for i := range d.producers {
 		c.producers[i] = producerCopy{d.producers[i], s.producers.value(d.producers[i].id)}

@@ -57,7 +57,9 @@ func (s *State) compareConfig(p place, m *commands.Create, closed bool) Verdict 
 		sameType = sameType || m.Config.ContentType == ""
 		sameExpiry = sameExpiry || m.Config.Expiry.Kind == stream.ExpiresNever
 	}
-	if sameType && sameExpiry && r.closed() == closed && s.descends(p.side(), m.Fork) {
+	asked := m.Config.Retention
+	sameRetention := asked == (stream.Retention{}) || (r.retained() && asked == p.side().retention)
+	if sameType && sameExpiry && sameRetention && r.closed() == closed && s.descends(p.side(), m.Fork) {
 		return Exists
 	}
 	return Conflict
@@ -84,6 +86,7 @@ func validCreate(m *commands.Create) bool {
 		return false
 	}
 	return len(m.Name) >= 1 && len(m.Name) <= stream.MaxNameBytes && len(m.Config.ContentType) <= stream.MaxContentType &&
+		m.Config.Retention.Age <= stream.MaxTTL && m.Config.Retention.Bytes <= stream.MaxRetentionBytes &&
 		(m.Fork == nil || validFork(m.Fork))
 }
 
@@ -111,6 +114,13 @@ func (s *State) newStream(m *commands.Create, h *heritage) (stream.ID, place) {
 	if h.parent != 0 {
 		r.flags |= flagFork
 		d = &side{fork: s.origin(h)}
+	}
+	if h.config.Retention != (stream.Retention{}) {
+		r.flags |= flagRetained
+		if d == nil {
+			d = new(side)
+		}
+		d.retention = h.config.Retention
 	}
 	lock := s.streams.lock(id.Dense() / pageRows)
 	lock.Lock()

@@ -22,6 +22,7 @@ const (
 	itemSegment
 	itemNode
 	itemFork
+	itemRetention
 )
 
 // maxWords is the longest item, tag included.
@@ -52,7 +53,7 @@ func (s *State) hashScalars() uint64 {
 		hasCluster = 1
 	}
 	c0, c1 := halves(s.cluster)
-	return hash(itemScalars, uint64(s.index), uint64(s.logTime), uint64(s.activeTime), s.lastDense, s.counts.Segments,
+	return hash(itemScalars, uint64(s.index), uint64(s.logTime), uint64(s.activeTime), s.lastDense, s.counts.Slots,
 		hasCluster, c0, c1, uint64(s.level), xxhash.Sum64String(s.release))
 }
 
@@ -64,6 +65,10 @@ func (s *State) hashIdentity(id stream.ID, p place) uint64 {
 	if r.isFork() {
 		f := p.side().fork
 		sum += hash(itemFork, uint64(id), uint64(f.Parent), uint64(f.At), f.Sub, uint64(f.End), xxhash.Sum64String(string(f.From)))
+	}
+	if r.retained() {
+		keep := p.side().retention
+		sum += hash(itemRetention, uint64(id), keep.Age, keep.Bytes)
 	}
 	return sum
 }
@@ -97,7 +102,8 @@ func (s *State) hashProducer(id stream.ID, p *producer) uint64 {
 
 func hashSegment(slot uint32, segment *Segment) uint64 {
 	return hash(itemSegment, uint64(slot)<<32|uint64(segment.Node), uint64(segment.Epoch), segment.Sequence, segment.Size,
-		segment.Referenced, uint64(segment.Time), uint64(segment.Extents))
+		segment.Referenced, uint64(segment.Time), uint64(segment.Extents)<<32|uint64(segment.Level),
+		uint64(segment.Oldest), uint64(segment.Newest), uint64(segment.Doomed))
 }
 
 func hashNode(n *node) uint64 {

@@ -75,6 +75,9 @@ func (s *State) inherit(m *commands.Create, out *AppendResult) (heritage, Verdic
 	if h.config.Expiry.Kind == stream.ExpiresNever {
 		h.config.Expiry = r.expiryConfig()
 	}
+	if r.retained() && h.config.Retention == (stream.Retention{}) {
+		h.config.Retention = p.side().retention
+	}
 	*out = AppendResult{} // it is about the fork from here on
 	return h, Accepted
 }
@@ -167,7 +170,7 @@ func (s *State) bury(id stream.ID, p place) {
 	r := p.row()
 	s.countExpiring(p, -1)
 	r.start, r.touched, r.limit, r.expiry = r.tail, 0, 0, stream.ExpiresNever
-	r.flags = r.flags&^(flagClosed|flagStreamSeq) | flagDeleted
+	r.flags = r.flags&^(flagClosed|flagStreamSeq|flagRetained) | flagDeleted
 	*p.extents() = nil
 	p.page.sides[p.at] = &side{fork: old.fork, forks: old.forks}
 	lock.Unlock()

@@ -80,6 +80,7 @@ const (
 	flagDeleted                     // the stream was deleted: it keeps its name while forks of it live
 	flagFork                        // the stream is a fork: its origin stands in the side
 	flagForked                      // forks of the stream live: their number stands in the side
+	flagRetained                    // retention was asked for: it stands in the side
 	knownFlags    = 1<<iota - 1
 )
 
@@ -89,6 +90,7 @@ func (r *row) streamSeq() bool { return r.flags&flagStreamSeq != 0 }
 func (r *row) deleted() bool   { return r.flags&flagDeleted != 0 }
 func (r *row) isFork() bool    { return r.flags&flagFork != 0 }
 func (r *row) forked() bool    { return r.flags&flagForked != 0 }
+func (r *row) retained() bool  { return r.flags&flagRetained != 0 }
 
 // orphaned tells whether nothing keeps a deleted stream any more.
 func (r *row) orphaned() bool { return r.deleted() && !r.forked() }
@@ -121,6 +123,8 @@ type side struct {
 	closer uint32
 	forks  uint32       // live forks
 	fork   *stream.Fork // of a fork: how it began; never written to
+	// retention is what the create asked for, or the parent's had.
+	retention stream.Retention
 }
 
 // streamPage holds the streams of 256 consecutive dense numbers. What is not

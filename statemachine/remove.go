@@ -49,10 +49,7 @@ func (s *State) expire(m *commands.Expire, out *Result) {
 			out.Removed++
 		}
 	}
-	out.Verdict = NotDue
-	if out.Removed > 0 {
-		out.Verdict = Accepted
-	}
+	out.settle()
 }
 
 // remove takes a stream out of the state with all that belongs to it, and the

@@ -145,18 +145,24 @@ func (x *restorer) readSegments(c *codec) {
 	if c.err != nil {
 		return
 	}
-	if x.s.counts.Segments+uint64(len(rows)) > x.head.segments {
-		c.fail("more segments than the %d announced", x.head.segments)
+	if x.s.counts.Slots+uint64(len(rows)) > x.head.segments {
+		c.fail("more slots than the %d announced", x.head.segments)
 		return
 	}
 	for _, row := range rows {
-		if row.Epoch == 0 {
-			c.fail("segment %d has no epoch", x.s.counts.Segments)
+		slot := uint32(x.s.counts.Slots)
+		x.s.counts.Slots++
+		x.recorded = append(x.recorded, row)
+		switch {
+		case row == Segment{}:
+			x.s.free = append(x.s.free, slot) // ascending, so a heap
+			continue
+		case row.Epoch == 0 || row.Oldest > row.Newest || row.Newest > row.Time || (row.Doomed != 0 && row.Extents > 0):
+			c.fail("the segment in slot %d breaks a rule of its row", slot)
 			return
 		}
-		x.recorded = append(x.recorded, row)
 		row.Referenced, row.Extents = 0, 0
-		x.s.addSegment(row)
+		x.s.setSegment(slot, row)
 	}
 }
 
@@ -181,7 +187,7 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 		c.fail("stream %d breaks a rule of its row", r.id)
 	}
 	for _, e := range r.extents {
-		if uint64(e.Segment) >= s.counts.Segments || e.Count() == 0 || uint64(e.Ordinal)+uint64(e.Count()) > maxCount || (e.Cut() && (e.Count() > 1 || e.Bytes == 0)) {
+		if s.segment(e.Segment) == nil || e.Count() == 0 || uint64(e.Ordinal)+uint64(e.Count()) > maxCount || (e.Cut() && (e.Count() > 1 || e.Bytes == 0)) {
 			c.fail("stream %d has an extent in segment %d, records %d+%d", r.id, e.Segment, e.Ordinal, e.Count())
 		}
 	}
@@ -205,11 +211,11 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 }
 
 func (x *restorer) installSide(c *codec, p place, r *rowCopy) {
-	if len(r.producers) == 0 && r.row.flags&(flagStreamSeq|flagFork|flagForked) == 0 {
+	if len(r.producers) == 0 && r.row.flags&(flagStreamSeq|flagFork|flagForked|flagRetained) == 0 {
 		return
 	}
 	d := p.makeSide()
-	d.streamSeq, d.closer, d.forks, d.fork = r.streamSeq, r.closer, r.forks, r.fork
+	d.streamSeq, d.closer, d.forks, d.fork, d.retention = r.streamSeq, r.closer, r.forks, r.fork, r.retention
 	if d.forks > 0 {
 		x.forks[r.id] = d.forks
 	}
@@ -270,7 +276,9 @@ func (x *rowCopy) sound(active int64) bool {
 		}
 	}
 	switch {
-	case w.deleted() && (w.closed() || w.streamSeq() || w.expiry != stream.ExpiresNever || w.start != w.tail || len(x.producers) > 0):
+	case w.retained() != (x.retention != stream.Retention{}):
+		return false
+	case w.deleted() && (w.closed() || w.streamSeq() || w.retained() || w.expiry != stream.ExpiresNever || w.start != w.tail || len(x.producers) > 0):
 		return false
 	case w.isFork() && (x.fork.From == "" || x.fork.At > x.fork.End || x.fork.End > w.tail):
 		return false
@@ -281,8 +289,8 @@ func (x *rowCopy) sound(active int64) bool {
 // finish checks what only the whole can show.
 func (x *restorer) finish() error {
 	s := x.s
-	if s.counts.Segments != x.head.segments {
-		return fmt.Errorf("%d segments where %d were announced", s.counts.Segments, x.head.segments)
+	if s.counts.Slots != x.head.segments {
+		return fmt.Errorf("%d slots where %d were announced", s.counts.Slots, x.head.segments)
 	}
 	for slot := range x.recorded {
 		if got, _ := s.View().Segment(uint32(slot)); got != x.recorded[slot] {

@@ -73,12 +73,12 @@ const (
 	ParentDeleted                 // fork: the parent was deleted; ID, Start and Tail are its own, as below
 	Trimmed                       // fork: the fork offset lies below the parent's start
 	BeyondTail                    // fork: it would end beyond the parent's tail
-	NotDue                        // Expire: none of the named streams is past its deadline
+	NotDue                        // Expire, Doom, Collected, Swap: nothing of what is named is as it must be
 	WrongCluster                  // registration: the log belongs to another cluster
 	LevelTooLow                   // registration: the node does not understand the level in force
 	NodeTaken                     // registration: the number was given to another incarnation in this entry
-	GivenUp                       // commit: its sequence was given up before
-	Used                          // commit: its sequence was committed before
+	GivenUp                       // commit or pack: its sequence was given up before
+	Used                          // commit or pack: its sequence was committed before
 	Diverged                      // checkpoint: the digests differ
 	LevelRefused                  // activation: the level does not grow, or a node does not understand it
 )
@@ -123,7 +123,7 @@ type Result struct {
 	AppendResult
 	Node    commands.NodeID // RegisterNode: the number that the node has
 	Epoch   commands.Epoch  // RegisterNode: the epoch that it has
-	Segment uint32          // CommitSegment: the slot given to the segment, when Accepted
+	Segment uint32          // CommitSegment, Pack: the slot given to the segment, when Accepted
 	Appends []AppendResult  // CommitSegment: one per append, when Accepted
-	Removed uint32          // Expire: how many of the streams went
+	Removed uint32          // Expire, Doom, Collected, Swap: how many of the streams, segments or runs it was true of
 }

@@ -1,22 +1,30 @@
 package statemachine
 
 import (
+	"container/heap"
 	"math"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
 )
 
-// Segment is one committed object of the bucket.
+// Segment is one object of the bucket that commands made known.
 type Segment struct {
-	Epoch      commands.Epoch // at least 1
+	Epoch      commands.Epoch // at least 1; 0: there is no segment in the slot
 	Sequence   uint64
-	Size       uint64 // bytes of the object
-	Referenced uint64 // sum of the bytes of the extents in it; 0: the segment is dead
-	Time       stream.Time
+	Size       uint64      // bytes of the object
+	Referenced uint64      // sum of the bytes of the extents in it
+	Time       stream.Time // log time at which it became known
+	Oldest     stream.Time // of its records; Time at level 0, where all records have it
+	Newest     stream.Time
+	Doomed     stream.Time // log time since when nothing can refer to it; 0: not doomed
 	Node       commands.NodeID
-	Extents    uint32 // extents in it
+	Extents    uint32 // extents in it; 0: the segment is dead
+	Level      uint8  // 0: written by appends; else packed, its records rewritten at most so often
 }
+
+// Dead tells whether nothing refers to the segment.
+func (g *Segment) Dead() bool { return g.Extents == 0 }
 
 // maxSegments bounds the slots, which are 32 bits wide.
 const maxSegments = math.MaxUint32
@@ -24,15 +32,39 @@ const maxSegments = math.MaxUint32
 // segmentPage holds the segments of 256 consecutive slots.
 type segmentPage struct {
 	capture capture[Segment]
+	live    int
 	rows    [pageRows]Segment
 }
 
-// addSegment gives a segment the next slot. Slots are dense, counted from 0,
-// and no command gives one back: a dead segment keeps its row, which says that
-// its object may be deleted.
+// freeSlots are the slots below the highest given out that hold no segment: a
+// heap, since the lowest is given out first.
+type freeSlots []uint32
+
+func (f freeSlots) Len() int           { return len(f) }
+func (f freeSlots) Less(i, j int) bool { return f[i] < f[j] }
+func (f freeSlots) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *freeSlots) Push(slot any)     { *f = append(*f, slot.(uint32)) }
+func (f *freeSlots) Pop() any {
+	last := len(*f) - 1
+	slot := (*f)[last]
+	*f = (*f)[:last]
+	return slot
+}
+
+// addSegment gives a segment the lowest free slot.
 func (s *State) addSegment(segment Segment) uint32 {
-	slot := uint32(s.counts.Segments)
-	s.counts.Segments++
+	slot := uint32(s.counts.Slots)
+	if len(s.free) > 0 {
+		slot = heap.Pop(&s.free).(uint32)
+	} else {
+		s.counts.Slots++
+	}
+	s.setSegment(slot, segment)
+	return slot
+}
+
+// setSegment puts a segment into an empty slot.
+func (s *State) setSegment(slot uint32, segment Segment) {
 	n := uint64(slot / pageRows)
 	page := s.segments.at(n)
 	if page == nil {
@@ -41,14 +73,40 @@ func (s *State) addSegment(segment Segment) uint32 {
 	}
 	lock := s.segments.lock(n)
 	lock.Lock()
+	s.keepSegment(slot, page)
 	page.rows[slot%pageRows] = segment
+	page.live++
 	lock.Unlock()
 	s.items += hashSegment(slot, &segment)
-	return slot
+	s.countSegment(&segment, 1)
 }
 
-// refer changes what is known of the references to a segment.
-func (s *State) refer(slot uint32, extents int32, bytes int64) {
+// countSegment adds a segment to the counts, or with -1 takes it out.
+func (s *State) countSegment(g *Segment, by int64) {
+	c := &s.counts
+	c.Segments += uint64(by)
+	c.SegmentBytes += uint64(by * int64(g.Size))
+	c.Referenced += uint64(by * int64(g.Referenced))
+	if g.Dead() {
+		c.Dead += uint64(by)
+		c.DeadBytes += uint64(by * int64(g.Size))
+	}
+	if g.Doomed != 0 {
+		c.Doomed += uint64(by)
+	}
+}
+
+// segment is the row of a slot, or nil where there is none. Apply goroutine only.
+func (s *State) segment(slot uint32) *Segment {
+	page := s.segments.at(uint64(slot / pageRows))
+	if page == nil || page.rows[slot%pageRows].Epoch == 0 {
+		return nil
+	}
+	return &page.rows[slot%pageRows]
+}
+
+// changeSegment lets change write a segment's row.
+func (s *State) changeSegment(slot uint32, change func(*Segment)) {
 	n := uint64(slot / pageRows)
 	page := s.segments.at(n)
 	row := &page.rows[slot%pageRows]
@@ -56,8 +114,40 @@ func (s *State) refer(slot uint32, extents int32, bytes int64) {
 	lock.Lock()
 	s.keepSegment(slot, page)
 	s.items -= hashSegment(slot, row)
-	row.Extents += uint32(extents)
-	row.Referenced += uint64(bytes)
+	s.countSegment(row, -1)
+	change(row)
+	s.countSegment(row, 1)
 	s.items += hashSegment(slot, row)
 	lock.Unlock()
+}
+
+// refer changes what is known of the references to a segment.
+func (s *State) refer(slot uint32, extents int32, bytes int64) {
+	s.changeSegment(slot, func(g *Segment) {
+		g.Extents += uint32(extents)
+		g.Referenced += uint64(bytes)
+	})
+}
+
+// removeSegment empties a slot.
+func (s *State) removeSegment(slot uint32) {
+	n := uint64(slot / pageRows)
+	page := s.segments.at(n)
+	row := &page.rows[slot%pageRows]
+	lock := s.segments.lock(n)
+	lock.Lock()
+	s.keepSegment(slot, page)
+	s.items -= hashSegment(slot, row)
+	s.countSegment(row, -1)
+	*row = Segment{}
+	page.live--
+	lock.Unlock()
+	heap.Push(&s.free, slot)
+	switch {
+	case page.live > 0:
+	case s.running != nil:
+		s.emptiedSegments = append(s.emptiedSegments, n) // it may hold rows kept for the snapshot
+	default:
+		s.segments.put(n, nil)
+	}
 }

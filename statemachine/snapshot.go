@@ -43,7 +43,7 @@ func (s *State) BeginSnapshot() *Snapshot {
 	}
 	s.snapshots++
 	p := &Snapshot{
-		s: s, generation: s.snapshots, scalars: s.scalars(), lastDense: s.lastDense, segments: s.counts.Segments,
+		s: s, generation: s.snapshots, scalars: s.scalars(), lastDense: s.lastDense, segments: s.counts.Slots,
 		ring: slices.Clone(s.ring.list),
 	}
 	for _, n := range s.nodes.list {
@@ -113,6 +113,10 @@ func (p *Snapshot) takeSegments(n uint64, rows []Segment) bool {
 	defer lock.Unlock()
 	if p.ended.Load() {
 		return false
+	}
+	if page == nil {
+		clear(rows) // none of its slots holds a segment
+		return true
 	}
 	copy(rows, page.rows[:])
 	for _, k := range page.capture.take(p.generation) {
@@ -186,8 +190,16 @@ func (s *State) endSnapshot() {
 		}
 	}
 	for n := uint64(0); n*pageRows < p.segments; n++ {
-		release(s.segments.lock(n), &s.segments.at(n).capture, p.generation)
+		if page := s.segments.at(n); page != nil {
+			release(s.segments.lock(n), &page.capture, p.generation)
+		}
 	}
+	for _, n := range s.emptiedSegments {
+		if page := s.segments.at(n); page != nil && page.live == 0 {
+			s.segments.put(n, nil)
+		}
+	}
+	s.emptiedSegments = nil
 	for _, n := range s.emptied {
 		if page := s.streams.at(n); page != nil && page.live == 0 {
 			s.dropPage(n)

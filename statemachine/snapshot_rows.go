@@ -12,7 +12,7 @@ const (
 	leastNode       = 24
 	leastSpan       = 2
 	leastCheckpoint = 9
-	leastSegment    = 7
+	leastSegment    = 11
 	leastStream     = 11
 	leastExtent     = 4
 	leastProducer   = 5
@@ -39,7 +39,7 @@ type scalars struct {
 func (s *State) scalars() scalars {
 	return scalars{
 		index: s.index, digest: s.Digest(), logTime: s.logTime, activeTime: s.activeTime, lastDense: s.lastDense,
-		segments: s.counts.Segments, hasCluster: s.hasCluster, cluster: s.cluster, level: s.level, release: s.release,
+		segments: s.counts.Slots, hasCluster: s.hasCluster, cluster: s.cluster, level: s.level, release: s.release,
 	}
 }
 
@@ -87,6 +87,10 @@ func codeSegment(c *codec, x *Segment) {
 	number(c, &x.Referenced, math.MaxUint64)
 	positive(c, &x.Time)
 	number(c, &x.Extents, math.MaxUint32)
+	number(c, &x.Level, math.MaxUint8)
+	positive(c, &x.Oldest)
+	positive(c, &x.Newest)
+	positive(c, &x.Doomed)
 }
 
 // code is a stream. Ids are written as the distance to the one before in the
@@ -116,6 +120,10 @@ func (x *rowCopy) code(c *codec, previous *stream.ID) {
 	}
 	if r.forked() {
 		number(c, &x.forks, math.MaxUint32)
+	}
+	if r.retained() {
+		number(c, &x.retention.Age, stream.MaxTTL)
+		number(c, &x.retention.Bytes, stream.MaxRetentionBytes)
 	}
 	x.codeExtents(c)
 	list(c, leastProducer, &x.producers, codeProducer)

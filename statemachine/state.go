@@ -33,6 +33,9 @@ type State struct {
 	running    *Snapshot // nil when none is being encoded
 	snapshots  uint64    // how many were begun: the generation of the last
 	emptied    []uint64  // stream pages that became empty while a snapshot ran
+	// emptiedSegments is the same of segment pages.
+	emptiedSegments []uint64
+	free            freeSlots
 
 	// Written by the apply goroutine, read by all: each guards itself.
 
@@ -66,12 +69,21 @@ type clusterInfo struct {
 
 // Counts is how much a state holds.
 type Counts struct {
-	Streams   uint64 // deleted ones that forks keep included
-	Deleted   uint64 // those
-	Expiring  uint64 // streams that can expire
-	Segments  uint64 // slots given out, dead segments included
-	Extents   uint64
-	Producers uint64 // (stream, producer) pairs
+	Streams  uint64 // deleted ones that forks keep included
+	Deleted  uint64 // those
+	Expiring uint64 // streams that can expire
+	Slots    uint64 // that hold a segment or held one
+	Segments uint64 // segments that exist
+	Dead     uint64 // those that nothing refers to
+	Doomed   uint64 // those of the dead whose objects may be deleted
+	Extents  uint64
+	// SegmentBytes is the size of all segments, DeadBytes of the dead ones;
+	// Referenced is the sum of what extents have of them, where what a fork shares
+	// with its parent counts for both.
+	SegmentBytes uint64
+	DeadBytes    uint64
+	Referenced   uint64
+	Producers    uint64 // (stream, producer) pairs
 }
 
 // New is the state before the first entry.

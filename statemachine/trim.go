@@ -20,7 +20,9 @@ func (s *State) trim(m *commands.Trim, out *AppendResult) {
 		s.shorten(m.ID, &rest[0], uint32(to-rest[0].First))
 	}
 	r.start = to
-	s.touch(r)
+	if !m.Upkeep {
+		s.touch(r)
+	}
 	s.endRow(m.ID, p)
 	out.Verdict = Accepted
 	out.describe(m.ID, r)

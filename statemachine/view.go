@@ -129,7 +129,7 @@ func (v View) Stream(id stream.ID) (Stream, bool) {
 		Extents: len(*p.extents()), Deleted: r.deleted(),
 	}
 	if d := p.side(); d != nil {
-		st.Fork, st.Forks = d.fork, d.forks
+		st.Fork, st.Forks, st.Config.Retention = d.fork, d.forks, d.retention
 	}
 	return st, true
 }

@@ -1,8 +1,6 @@
 package statemachine
 
 import (
-	"slices"
-	"sort"
 	"sync"
 
 	"github.com/picomq/picomq/stream"
@@ -21,44 +19,34 @@ func (v View) lock(id stream.ID) (place, *sync.RWMutex) {
 	return place{page, int(id.Dense() % pageRows)}, lock
 }
 
+// Located is an extent with the segment that it lies in. Slots are reused, so an
+// extent alone means nothing a moment later.
+type Located struct {
+	Extent
+	In Segment
+}
+
 // Extents are up to max of the extents that hold offsets at or after from, in
 // order. The first may begin below from.
-func (v View) Extents(id stream.ID, from stream.Offset, max int) []Extent {
+func (v View) Extents(id stream.ID, from stream.Offset, max int) []Located {
 	p, lock := v.lock(id)
 	if lock == nil {
 		return nil
 	}
 	defer lock.RUnlock()
 	extents := *p.extents()
-	at := sort.Search(len(extents), func(i int) bool { return extents[i].End() > from })
-	rest := extents[at:]
-	return slices.Clone(rest[:min(len(rest), max)])
+	rest := extents[holding(extents, from):]
+	rest = rest[:min(len(rest), max)]
+	located := make([]Located, len(rest))
+	for i, e := range rest {
+		// The extent keeps its segment while the row is locked.
+		located[i].Extent = e
+		located[i].In, _ = v.Segment(e.Segment)
+	}
+	return located
 }
 
-// ExtentAtTime is the first offset whose records carry t or a later time, the
-// tail when there is none, and false when there is no such stream.
-func (v View) ExtentAtTime(id stream.ID, t stream.Time) (stream.Offset, bool) {
-	p, lock := v.lock(id)
-	if lock == nil {
-		return 0, false
-	}
-	defer lock.RUnlock()
-	if !p.row().live() {
-		return 0, false
-	}
-	extents := *p.extents()
-	// Extents are in the order of their commits, so their times never fall.
-	at := sort.Search(len(extents), func(i int) bool {
-		segment, _ := v.Segment(extents[i].Segment)
-		return segment.Time >= t
-	})
-	if at == len(extents) {
-		return p.row().tail, true
-	}
-	return extents[at].First, true
-}
-
-// Segment is the segment in a slot. A segment without references stays.
+// Segment is the segment in a slot, dead ones included.
 func (v View) Segment(slot uint32) (Segment, bool) {
 	n := uint64(slot / pageRows)
 	page := v.s.segments.at(n)
@@ -70,6 +58,36 @@ func (v View) Segment(slot uint32) (Segment, bool) {
 	defer lock.RUnlock()
 	segment := page.rows[slot%pageRows]
 	return segment, segment.Epoch != 0
+}
+
+// Slotted is a segment and its slot.
+type Slotted struct {
+	Slot uint32
+	Segment
+}
+
+// Segments are those in the slots from a slot on, ascending, about max of them,
+// and where to go on: 0 after the last.
+func (v View) Segments(from uint32, max int) (list []Slotted, next uint32) {
+	slots := v.Counts().Slots
+	for n := uint64(from / pageRows); n*pageRows < slots; n++ {
+		if len(list) >= max {
+			return list, uint32(n * pageRows)
+		}
+		page := v.s.segments.at(n)
+		if page == nil {
+			continue
+		}
+		lock := v.s.segments.lock(n)
+		lock.RLock()
+		for at := range page.rows {
+			if slot := uint32(n*pageRows) + uint32(at); slot >= from && page.rows[at].Epoch != 0 {
+				list = append(list, Slotted{slot, page.rows[at]})
+			}
+		}
+		lock.RUnlock()
+	}
+	return list, 0
 }
 
 // Due scans the streams after cursor, in the order of their ids, for those that

@@ -77,10 +77,21 @@ type Expiry struct {
 // the integers that JSON readers keep exactly.
 const MaxTTL uint64 = (1<<53 - 1) / 1000
 
+// Retention bounds what a stream keeps: records beyond either bound are trimmed
+// in the background. A zero field states no bound, so the server's own applies.
+type Retention struct {
+	Age   uint64 // seconds since a record was written; at most MaxTTL
+	Bytes uint64 // from the tail back, as they are stored; at most MaxRetentionBytes
+}
+
+// MaxRetentionBytes is the largest bound in bytes; JSON readers keep it exactly.
+const MaxRetentionBytes uint64 = 1<<53 - 1
+
 // Config is what a stream is created with and never changes.
 type Config struct {
 	ContentType string // as sent, parameters included
 	Expiry      Expiry
+	Retention   Retention
 }
 
 // Fork says how a stream began with a part of another's history.
@@ -118,4 +129,15 @@ type Detail struct {
 // String prints the name for logs.
 func (i Info) String() string {
 	return fmt.Sprintf("%s#%d[%d,%d)", i.Name, i.ID.Dense(), i.Start, i.Tail)
+}
+
+// Or is the retention with the other's bounds where it states none.
+func (r Retention) Or(other Retention) Retention {
+	if r.Age == 0 {
+		r.Age = other.Age
+	}
+	if r.Bytes == 0 {
+		r.Bytes = other.Bytes
+	}
+	return r
 }
