@@ -181,6 +181,31 @@ func TestDeletedParent(t *testing.T) {
 	}
 }
 
+// TestTailOfADeletedParent: a follower learns that the stream was deleted, and
+// is not sent round and round.
+func TestTailOfADeletedParent(t *testing.T) {
+	eachWay(t, func(t *testing.T, _ *memserver.Server, c *client.Client, contentType string, r client.TailRequest) {
+		ctx := t.Context()
+		require.NoError(t, write(ctx, c, contentType, 0, 3))
+		_, err := c.Create(ctx, "b", client.CreateRequest{Fork: &client.ForkRequest{From: "a"}})
+		require.NoError(t, err)
+		var last error
+		deleted := false
+		for _, err := range c.Tail(ctx, "a", r) {
+			if last = err; err == nil && !deleted {
+				deleted = true
+				require.NoError(t, c.Delete(ctx, "a"))
+			}
+		}
+		want := stream.CodeDeleted
+		if c.Protocol() == client.DurableStreams {
+			want = stream.CodeTrimmed
+		}
+		require.Equal(t, want, stream.CodeOf(last), "%v", last)
+		require.ErrorContains(t, last, "was deleted")
+	})
+}
+
 // TestForkRefusals: the errors name what was asked for, and keep their fields.
 func TestForkRefusals(t *testing.T) {
 	ctx := t.Context()
