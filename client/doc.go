@@ -20,7 +20,8 @@
 //
 // A create with a [ForkRequest] makes a stream that begins with another's
 // records. [Client.Head] tells how a stream began and how many live forks it has.
-// A stream that was deleted while forks of it live is [stream.CodeDeleted].
+// A stream that was deleted while forks of it live is [stream.CodeDeleted]; a read
+// of Durable Streams from an offset cannot tell that from [stream.CodeTrimmed].
 //
 // # What is tried again
 //

@@ -93,7 +93,7 @@ func refusal(r *request, response *http.Response) error {
 	switch {
 	case code == stream.CodeNotFound && r.name != "" && !isForeign(response, text, &body):
 		e = stream.Errorf(code, "there is no stream %q", cmp.Or(r.parent, r.name))
-	case code == stream.CodeDeleted && len(text) == 0:
+	case code == stream.CodeDeleted && len(text) == 0 && !isForeign(response, text, &body):
 		e = stream.Errorf(code, "the stream %q was deleted, and forks of it keep its name; delete them too, or use another name", r.name)
 	case body.Message == "":
 		e = stream.Errorf(code, "%v: %s", r, plainMessage(response, text))
@@ -113,7 +113,7 @@ func isForeign(response *http.Response, text []byte, body *wire.ErrorBody) bool 
 // saysDeleted tells whether a refusal with 410 is about the whole stream, and not
 // only about records of it that were trimmed. Those Pico gives with the first one
 // that is retained; in Durable Streams only a read and a fork at an offset meet
-// them.
+// them, and such a read does not say which of both it met.
 func saysDeleted(r *request, header http.Header, body *wire.ErrorBody) bool {
 	offset := r.query.Get("offset")
 	switch {

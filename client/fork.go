@@ -17,9 +17,9 @@ import (
 type ForkRequest struct {
 	From stream.Name
 	// At is where the stream's own records begin: the others are those below it.
-	// nil means the tail, as [Now] does. [Back] and [Start] are asked of the server
-	// first, once for all tries. [Since] is no place for a fork, nor is [Start] with
-	// Durable Streams, which does not tell it.
+	// nil means the tail, as [Now] does. What [Back] and [Start] mean is asked of the
+	// server first, so that calling again later may ask for another fork. [Since] is
+	// no place for one, nor is [Start] with Durable Streams, which does not tell it.
 	At *Position
 	// Sub goes beyond At, which it needs: that many bytes of the record there, or
 	// messages of a JSON stream. Pico has none.

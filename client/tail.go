@@ -38,7 +38,8 @@ type TailRequest struct {
 // Each failure and the pause after it are told to [Options.Notify]. A stream
 // that was deleted meanwhile is [stream.CodeNotFound], or [stream.CodeDeleted]
 // while forks of it live; one whose records were trimmed before they were read is
-// [stream.CodeTrimmed].
+// [stream.CodeTrimmed]. Durable Streams does not tell these two apart behind the
+// first answer: both are CodeTrimmed then.
 func (c *Client) Tail(ctx context.Context, name stream.Name, r TailRequest) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		t := &tail{client: c, name: name, yield: yield}

@@ -40,14 +40,16 @@ type AdminConfig struct {
 //	/health    200 while the process answers at all: restart it when not
 //	/ready     200 when the node can serve, else 503 and the reason: send no traffic
 //	/metrics   Prometheus
+//	/streams/… one stream, deleted ones included that forks keep, as JSON ([wire.StreamDetail])
 //	/          an index in plain text
 //
 // It is safe for concurrent use.
 func AdminHandler(config AdminConfig) (http.Handler, error) {
-	if config.Ready == nil || config.Gatherer == nil {
-		return nil, errors.New("httpapi: AdminConfig.Ready and AdminConfig.Gatherer are required")
+	if config.Ready == nil || config.Inspect == nil || config.Gatherer == nil {
+		return nil, errors.New("httpapi: AdminConfig.Ready, AdminConfig.Inspect and AdminConfig.Gatherer are required")
 	}
-	router := mux.NewRouter()
+	// Names of streams are taken as they were sent, as in [API.router].
+	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
 	pages := router.Methods(http.MethodGet, http.MethodHead).Subrouter()
 	pages.HandleFunc("/", config.index)
 	pages.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) {
@@ -55,6 +57,7 @@ func AdminHandler(config AdminConfig) (http.Handler, error) {
 	})
 	pages.HandleFunc("/ready", config.ready)
 	pages.Handle("/metrics", promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{}))
+	pages.PathPrefix(adminStreams).HandlerFunc(config.stream)
 	if config.Pprof {
 		routePprof(router)
 	}
@@ -81,6 +84,7 @@ func (c AdminConfig) index(w http.ResponseWriter, _ *http.Request) {
 	page.WriteString("/health   200 while the process is alive\n")
 	page.WriteString("/ready    200 when the node can serve, else 503 and why not\n")
 	page.WriteString("/metrics  Prometheus metrics\n")
+	page.WriteString("/streams/NAME  one stream as JSON: its extents, its fork's source, its live forks\n")
 	if c.Pprof {
 		page.WriteString("/debug/pprof/  profiles\n")
 	}

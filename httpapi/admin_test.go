@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/internal/memstreams"
 )
 
 func TestAdminPages(t *testing.T) {
@@ -32,6 +34,8 @@ func TestAdminPages(t *testing.T) {
 		{"no profiles", "GET", "/debug/pprof/", nil, false, 404, ""},
 		{"profiles", "GET", "/debug/pprof/", nil, true, 200, "goroutine"},
 		{"a profile", "GET", "/debug/pprof/goroutine?debug=1", nil, true, 200, "goroutine profile"},
+		{"no stream", "GET", "/streams/none", nil, false, 404, "not_found"},
+		{"no name", "GET", "/streams/", nil, false, 400, "bad_request"},
 		{"nothing", "GET", "/nothing", nil, false, 404, ""},
 		{"nothing to post", "POST", "/ready", nil, false, 405, ""},
 	} {
@@ -42,6 +46,7 @@ func TestAdminPages(t *testing.T) {
 			registry.MustRegister(metrics)
 			handler, err := AdminHandler(AdminConfig{
 				Ready:    func(context.Context) error { return row.ready },
+				Inspect:  memstreams.New().Inspect,
 				Gatherer: registry,
 				Pprof:    row.pprof,
 				Version:  "v1.2.3",
@@ -56,8 +61,23 @@ func TestAdminPages(t *testing.T) {
 }
 
 func TestAdminConfigIsValidated(t *testing.T) {
-	_, err := AdminHandler(AdminConfig{})
-	assert.Error(t, err)
+	valid := AdminConfig{
+		Ready:    func(context.Context) error { return nil },
+		Inspect:  memstreams.New().Inspect,
+		Gatherer: prometheus.NewRegistry(),
+	}
+	_, err := AdminHandler(valid)
+	require.NoError(t, err)
+	for name, spoil := range map[string]func(*AdminConfig){
+		"Ready":    func(c *AdminConfig) { c.Ready = nil },
+		"Inspect":  func(c *AdminConfig) { c.Inspect = nil },
+		"Gatherer": func(c *AdminConfig) { c.Gatherer = nil },
+	} {
+		config := valid
+		spoil(&config)
+		_, err := AdminHandler(config)
+		assert.ErrorContains(t, err, name)
+	}
 }
 
 func TestMetricsCountWhatIsServed(t *testing.T) {

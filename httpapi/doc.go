@@ -67,5 +67,11 @@
 //   - Text in an event stream is held back, with its offset, while its last
 //     character is not whole. A reader who has been given everything else is not
 //     told that it is up to date.
-//   - Forks are answered with 501, control interfaces (__ds) with 404.
+//   - Stream-Forked-From is a path below /v1/stream/, percent-encoded as in a
+//     request: no URL, no query. Fork headers say nothing to POST and are 400.
+//   - A sub-offset counts messages of a JSON stream whatever appends brought
+//     them, and the bytes of one record otherwise.
+//   - A stream that was deleted while forks of it live is 410 to everything but
+//     PUT, also in the middle of a long poll; an event stream just ends.
+//   - Control interfaces (__ds) are answered with 404.
 package httpapi

@@ -8,33 +8,6 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// durableConfig reads the headers that configure a stream.
-func durableConfig(h http.Header) (stream.Config, error) {
-	contentType, err := contentTypeOf(h)
-	if err != nil {
-		return stream.Config{}, err
-	}
-	if contentType == "" {
-		contentType = stream.DefaultContentType
-	}
-	expiry, err := durableExpiry(h)
-	return stream.Config{ContentType: contentType, Expiry: expiry}, err
-}
-
-// refuseDurable refuses a write whose headers say nothing here. A fork's offset
-// without its source is malformed in every release.
-func refuseDurable(r *http.Request) error {
-	if err := refuseForeign(r, true); err != nil {
-		return err
-	}
-	for _, name := range []string{wire.StreamForkOffset, wire.StreamForkSubOffset} {
-		if len(r.Header.Values(name)) > 0 {
-			return stream.Errorf(stream.CodeBadRequest, "%s means something only together with %s", name, wire.StreamForkedFrom)
-		}
-	}
-	return nil
-}
-
 func durableExpiry(h http.Header) (stream.Expiry, error) {
 	ttl, hasTTL, err := oneHeader(h, wire.StreamTTL)
 	if err != nil {

@@ -11,31 +11,14 @@ import (
 // durableCreate is PUT: 201 for a new stream, 200 for one that exists with the
 // same configuration, whose body is then ignored.
 func (a *API) durableCreate(w http.ResponseWriter, r *http.Request, name stream.Name) error {
-	if err := refuseDurable(r); err != nil {
-		return err
-	}
-	config, err := durableConfig(r.Header)
+	request, err := durableCreateHeaders(r)
 	if err != nil {
 		return err
 	}
-	closed, err := durableClosed(r.Header)
-	if err != nil {
+	if err := a.addDurableContent(w, r, request); err != nil {
 		return err
 	}
-	body, err := a.readBody(w, r)
-	if err != nil {
-		return err
-	}
-	records, err := durableRecords(config.ContentType, body, a.reserve(w))
-	if err != nil {
-		return err
-	}
-	created, err := a.config.Streams.Create(r.Context(), name, &stream.CreateRequest{
-		Config:      config,
-		Closed:      closed,
-		Records:     records,
-		JSONChecked: stream.IsJSON(config.ContentType),
-	})
+	created, err := a.config.Streams.Create(r.Context(), name, request)
 	if err != nil {
 		return err
 	}
@@ -53,6 +36,55 @@ func (a *API) durableCreate(w http.ResponseWriter, r *http.Request, name stream.
 	return nil
 }
 
+// durableCreateHeaders is what the headers of a PUT ask for. What a fork leaves
+// out is its source's.
+func durableCreateHeaders(r *http.Request) (*stream.CreateRequest, error) {
+	if err := refuseForeign(r, true); err != nil {
+		return nil, err
+	}
+	contentType, err := contentTypeOf(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	expiry, err := durableExpiry(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	closed, err := durableClosed(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	fork, err := durableFork(r.Header)
+	if contentType == "" && fork == nil {
+		contentType = stream.DefaultContentType
+	}
+	return &stream.CreateRequest{
+		Config: stream.Config{ContentType: contentType, Expiry: expiry},
+		Closed: closed,
+		Fork:   fork,
+	}, err
+}
+
+// addDurableContent completes a create with its body. How that of a fork without
+// a content type is cut into records is known only once its source is found,
+// while the create is under way: it is kept until then.
+func (a *API) addDurableContent(w http.ResponseWriter, r *http.Request, request *stream.CreateRequest) error {
+	body, err := a.readBody(w, r)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	parse := func(contentType string) ([]stream.Record, error) {
+		return durableRecords(contentType, body, a.reserve(w))
+	}
+	request.JSONChecked = true // by durableRecords, where it is JSON
+	if request.Config.ContentType == "" {
+		request.Parse = parse
+		return nil
+	}
+	request.Records, err = parse(request.Config.ContentType)
+	return err
+}
+
 // durableRecords are the records of a body of some content type: one for each
 // message of a JSON body, otherwise the body itself.
 func durableRecords(contentType string, body []byte, reserve wire.Reserve) ([]stream.Record, error) {
@@ -68,7 +100,10 @@ func durableRecords(contentType string, body []byte, reserve wire.Reserve) ([]st
 
 // durableAppend is POST: an append, a close, or both in one step.
 func (a *API) durableAppend(w http.ResponseWriter, r *http.Request, name stream.Name) error {
-	if err := refuseDurable(r); err != nil {
+	if err := refuseForeign(r, true); err != nil {
+		return err
+	}
+	if err := refuseDurableFork(r); err != nil {
 		return err
 	}
 	request, err := durableAppendHeaders(r.Header)

@@ -87,10 +87,6 @@ func TestDurableCreateRefusals(t *testing.T) {
 		{"invalid JSON", []string{"Content-Type", typeJSON}, `{"a":`, 400},
 		{"JSON that is not UTF-8", []string{"Content-Type", typeJSON}, "\"\xff\"", 400},
 		{"JSON of space", []string{"Content-Type", typeJSON}, "  ", 400},
-		{"fork", []string{wire.StreamForkedFrom, "/v1/stream/a"}, "", 501},
-		{"fork at an offset", []string{wire.StreamForkedFrom, "/v1/stream/a", wire.StreamForkOffset, token(0)}, "", 501},
-		{"fork offset alone", []string{wire.StreamForkOffset, token(0)}, "", 400},
-		{"fork sub-offset alone", []string{wire.StreamForkSubOffset, "0"}, "", 400},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newService(t)

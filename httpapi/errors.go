@@ -21,6 +21,7 @@ var refusals = map[stream.Code]refusal{
 	stream.CodeInternal:       {http.StatusInternalServerError, wire.ErrorInternal},
 	stream.CodeBadRequest:     {http.StatusBadRequest, wire.ErrorBadRequest},
 	stream.CodeNotFound:       {http.StatusNotFound, wire.ErrorNotFound},
+	stream.CodeDeleted:        {http.StatusGone, wire.ErrorGone},
 	stream.CodeTrimmed:        {http.StatusGone, wire.ErrorGone},
 	stream.CodeBeyondTail:     {http.StatusBadRequest, wire.ErrorBadRequest},
 	stream.CodeConflict:       {http.StatusConflict, wire.ErrorConflict},

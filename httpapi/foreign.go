@@ -10,11 +10,11 @@ import (
 
 // reserved are the request headers, of both protocols, of what this release does
 // not do yet. To ignore them anywhere would promise what is not kept.
-var reserved = canonical(wire.PicoRetentionAge, wire.PicoRetentionBytes, wire.PicoForkedFrom, wire.PicoForkSeq, wire.StreamForkedFrom)
+var reserved = canonical(wire.PicoRetentionAge, wire.PicoRetentionBytes)
 
 // spoken are the request headers that say something to a method of Pico.
 var spoken = map[string]map[string]bool{
-	http.MethodPut: canonical(wire.PicoTTL, wire.PicoExpiresAt, wire.PicoClosed),
+	http.MethodPut: canonical(wire.PicoTTL, wire.PicoExpiresAt, wire.PicoClosed, wire.PicoForkedFrom, wire.PicoForkSeq),
 	http.MethodPost: canonical(wire.PicoClosed, wire.PicoMatchSeq, wire.PicoTrimSeq,
 		wire.PicoProducerID, wire.PicoProducerEpoch, wire.PicoProducerSeq),
 }
@@ -22,7 +22,7 @@ var spoken = map[string]map[string]bool{
 // durableOnly are the request headers of Durable Streams. Sent to Pico they mean
 // that a client believes in a guarantee that it would not get.
 var durableOnly = canonical(wire.ProducerID, wire.ProducerEpoch, wire.ProducerSeq, wire.StreamSeq, wire.StreamTTL,
-	wire.StreamExpiresAt, wire.StreamClosed, wire.StreamForkOffset, wire.StreamForkSubOffset)
+	wire.StreamExpiresAt, wire.StreamClosed, wire.StreamForkedFrom, wire.StreamForkOffset, wire.StreamForkSubOffset)
 
 func canonical(names ...string) map[string]bool {
 	set := make(map[string]bool, len(names))

@@ -23,7 +23,10 @@ const (
 //   - Pico-Closed is true or false, in any case; another value is 400.
 //   - Without a Content-Type an append is one record of the stream's type.
 //   - The content type of a batch packs a body and is never a stream's own: a
-//     PUT with a batch makes a stream of the default type.
+//     PUT with a batch makes a stream of the default type, or of a fork's
+//     source's.
+//   - A fork is named by the path of its source in this protocol. One that begins
+//     with /v1/stream/ is 400, because no such path is Pico's.
 //   - A trim goes alone: 400 together with the headers of an append.
 //   - A cap above its limit is lowered to it; a count or limit of 0 is the same
 //     as none. Caps do not apply to event streams, whose events readers share.

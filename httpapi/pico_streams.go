@@ -28,6 +28,7 @@ func (a *API) picoHead(w http.ResponseWriter, r *http.Request, name stream.Name)
 	setNumber(h, wire.PicoNextSeq, info.Tail)
 	setExpiry(h, info.Config.Expiry)
 	setTrue(h, wire.PicoClosed, info.Closed)
+	setPicoFork(h, &info)
 	setStale(h, info)
 	w.WriteHeader(http.StatusOK)
 	return nil

@@ -50,19 +50,27 @@ func (a *API) picoCreateRequest(w http.ResponseWriter, r *http.Request) (*stream
 	if err != nil {
 		return nil, err
 	}
+	fork, err := picoFork(r)
+	if err != nil {
+		return nil, err
+	}
 	records, err := a.picoRecords(w, r, contentType)
 	if err != nil {
 		return nil, err
 	}
 	// A batch's content type says how the body is packed, so it cannot say what
 	// the stream holds as well.
-	if contentType == "" || isBatch(contentType) {
+	if isBatch(contentType) {
+		contentType = ""
+	}
+	if contentType == "" && fork == nil {
 		contentType = stream.DefaultContentType
 	}
 	return &stream.CreateRequest{
 		Config:  stream.Config{ContentType: contentType, Expiry: expiry},
 		Closed:  closed,
 		Records: records,
+		Fork:    fork,
 	}, nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/internal/memstreams"
 )
 
 // stalledRequests announce a body that never comes, or comes in part.
@@ -79,6 +81,7 @@ func TestAPanicDoesNotWaitForABodyThatNeverComes(t *testing.T) {
 func TestAdminPagesDoNotWaitForBodiesThatNeverCome(t *testing.T) {
 	handler, err := AdminHandler(AdminConfig{
 		Ready:    func(context.Context) error { return nil },
+		Inspect:  memstreams.New().Inspect,
 		Gatherer: prometheus.NewRegistry(),
 		Pprof:    true,
 	})
@@ -91,6 +94,7 @@ func TestAdminPagesDoNotWaitForBodiesThatNeverCome(t *testing.T) {
 	}{
 		{"GET /health", 200},
 		{"GET /metrics", 200},
+		{"GET /streams/none", 404},
 		{"POST /ready", 405},
 		{"POST /debug/pprof/symbol", 200},
 	}

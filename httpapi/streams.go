@@ -10,7 +10,8 @@ import (
 // concurrent use. An error that is a refusal is a *[stream.Error]; any other
 // error is internal, except the context's own once it is done.
 type Streams interface {
-	// Create makes a stream, or finds one of the same configuration.
+	// Create makes a stream, or finds one of the same configuration. It calls
+	// r.Parse, if at all, before it returns and on the caller's goroutine.
 	Create(ctx context.Context, name stream.Name, r *stream.CreateRequest) (stream.Created, error)
 	// Append adds records, closes, or both, in one step.
 	Append(ctx context.Context, name stream.Name, r *stream.AppendRequest) (stream.Appended, error)
@@ -24,8 +25,8 @@ type Streams interface {
 	// Read returns records that exist, and none at the tail.
 	Read(ctx context.Context, name stream.Name, r stream.ReadRequest) (*stream.Chunk, error)
 	// Wait returns when the stream's tail is past r.After, or it is closed, or
-	// it is gone ([stream.CodeNotFound]), or ctx is done (its error). It keeps
-	// a sliding expiry alive while it waits.
+	// it is gone ([stream.CodeNotFound], [stream.CodeDeleted]), or ctx is done
+	// (its error). It keeps a sliding expiry alive while it waits.
 	Wait(ctx context.Context, r stream.WaitRequest) (stream.Info, error)
 	// List returns a page of names.
 	List(ctx context.Context, r stream.ListRequest) (stream.Page, error)

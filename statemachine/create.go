@@ -101,7 +101,7 @@ func (s *State) newStream(m *commands.Create, h *heritage) (stream.ID, place) {
 	id := stream.MakeID(0, s.lastDense)
 	p := s.place(id)
 	name := string(m.Name)
-	r := row{created: s.logTime, expiry: h.config.Expiry.Kind, flags: flagLive}
+	r := row{created: s.logTime, start: h.start, tail: h.end, expiry: h.config.Expiry.Kind, flags: flagLive}
 	switch r.expiry {
 	case stream.ExpiresIdle:
 		r.limit, r.touched = int64(h.config.Expiry.TTL), s.activeTime
@@ -110,10 +110,11 @@ func (s *State) newStream(m *commands.Create, h *heritage) (stream.ID, place) {
 	case stream.ExpiresNever:
 	}
 	r.contentType = s.types.acquire(h.config.ContentType)
+	var extents []Extent
 	var d *side
 	if h.parent != 0 {
 		r.flags |= flagFork
-		d = &side{fork: s.origin(h)}
+		extents, d = s.bequeath(h)
 	}
 	if h.config.Retention != (stream.Retention{}) {
 		r.flags |= flagRetained
@@ -124,12 +125,10 @@ func (s *State) newStream(m *commands.Create, h *heritage) (stream.ID, place) {
 	}
 	lock := s.streams.lock(id.Dense() / pageRows)
 	lock.Lock()
-	s.occupy(p, r, name, d)
+	s.occupy(p, r, name, extents, d)
 	lock.Unlock()
-	s.items += s.hashIdentity(id, p) + s.hashRow(id, p)
-	if h.parent != 0 {
-		s.bequeath(h, id, p)
-	}
+	s.items += s.hashStream(id, p)
+	s.referAll(extents, 1)
 	s.names.set(name, id)
 	s.note(id)
 	return id, p
@@ -147,9 +146,10 @@ func (s *State) place(id stream.ID) place {
 }
 
 // occupy puts a row where none is. The page is locked.
-func (s *State) occupy(p place, r row, name string, d *side) {
+func (s *State) occupy(p place, r row, name string, extents []Extent, d *side) {
 	*p.row() = r
 	p.page.names[p.at] = name
+	p.page.extents[p.at] = extents
 	p.page.sides[p.at] = d
 	p.page.live++
 	s.counts.Streams++

@@ -57,7 +57,8 @@ func (s *State) hashScalars() uint64 {
 		hasCluster, c0, c1, uint64(s.level), xxhash.Sum64String(s.release))
 }
 
-// hashIdentity covers what never changes of a stream.
+// hashIdentity covers what never changes of a stream, unless it is deleted while
+// forks of it live.
 func (s *State) hashIdentity(id stream.ID, p place) uint64 {
 	r := p.row()
 	sum := hash(itemIdentity, uint64(id), uint64(r.created), uint64(r.expiry), uint64(r.limit),

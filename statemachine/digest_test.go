@@ -58,6 +58,18 @@ func TestDigestSeesEverything(t *testing.T) {
 		"extent count": func(s *State) { (*damaged(s, 1).extents())[0].packed += 2 },
 		"extent bytes": func(s *State) { (*damaged(s, 1).extents())[0].Bytes++ },
 
+		"extent cut": func(s *State) { (*damaged(s, 1).extents())[0].packed++ },
+
+		"deleted":     func(s *State) { damaged(s, 4).row().flags &^= flagDeleted },
+		"fork flag":   func(s *State) { damaged(s, 4).row().flags &^= flagFork },
+		"forked":      func(s *State) { damaged(s, 4).row().flags &^= flagForked },
+		"live forks":  func(s *State) { damaged(s, 4).side().forks++ },
+		"fork parent": func(s *State) { forkOf(s, 4).Parent++ },
+		"fork name":   func(s *State) { forkOf(s, 4).From = "b" },
+		"fork at":     func(s *State) { forkOf(s, 4).At++ },
+		"fork sub":    func(s *State) { forkOf(s, 4).Sub++ },
+		"fork end":    func(s *State) { forkOf(s, 4).End++ },
+
 		"producer epoch": func(s *State) { damaged(s, 2).side().producers[0].epoch++ },
 		"producer seq":   func(s *State) { damaged(s, 2).side().producers[0].seq++ },
 		"producer first": func(s *State) { damaged(s, 2).side().producers[0].first++ },

@@ -84,7 +84,7 @@
 //	the fork offset is not below its start          Trimmed
 //	the fork does not end above its tail            BeyondTail
 //	it has fewer than 2^32 - 1 live forks           Full
-//	the cut lies inside the record's extent         Invalid
+//	no cut of JSON; one of a cut record is shorter  Invalid
 //
 // The fork is open, has no producers and no Stream-Seq, and the parent's type
 // and expiry where the create leaves them out; a sliding deadline starts anew.
@@ -92,11 +92,12 @@
 // offset unless it is left out, and Sub, instead of what they were resolved to.
 //
 // The parent counts its live forks; nothing else of it changes, nor of its idle
-// deadline. Delete of a stream with live forks keeps its name, its number and its
-// own parent, and drops all else: it is Deleted to every command. A stream that
-// expires goes whatever forks it has. When a fork goes its parent counts one
-// less, and a deleted one at zero goes with it, and so on upward: at most 4,096
-// of them in an entry. Those beyond count as absent, and Expire removes them.
+// deadline. Delete of a stream with live forks keeps its name, its number, its
+// media type and its own parent, and drops its records, producers and deadline:
+// it is Deleted to every command. A stream that expires goes whatever forks it
+// has. When a fork goes its parent counts one less, and a deleted one at zero
+// goes with it, and so on upward: at most 4,096 of them in an entry. Those
+// beyond count as absent, and Expire removes them.
 //
 // # Canonical state and digest
 //

@@ -7,7 +7,7 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// drawEntry draws the next entry from a small world: four names, three
+// drawEntry draws the next entry from a small world: six names, three
 // producers, three nodes. It looks at the state, so that most commands are near
 // the edge between accepted and refused.
 func drawEntry(t *rapid.T, s *State) *commands.Entry {
@@ -74,15 +74,15 @@ func (d *drawer) registration() *commands.RegisterNode {
 }
 
 func (d *drawer) command(n *node) commands.Command {
-	switch rapid.IntRange(0, 17).Draw(d.t, "kind") {
-	case 0, 1:
+	switch rapid.IntRange(0, 19).Draw(d.t, "kind") {
+	case 0, 1, 18:
 		return d.create()
 	case 2:
 		return d.close()
 	case 3:
 		id := d.id()
 		return &commands.Trim{ID: id, To: d.nearTail(id)}
-	case 4:
+	case 4, 19:
 		return &commands.Delete{ID: d.id()}
 	case 5:
 		return &commands.Touch{IDs: []stream.ID{d.id(), d.id()}}
@@ -129,12 +129,15 @@ func (d *drawer) nearTail(id stream.ID) stream.Offset {
 }
 
 var (
-	drawNames     = []stream.Name{"a", "a/b", "b", "c"}
+	drawNames     = []stream.Name{"a", "a/b", "b", "c", "d", "e"}
 	drawProducers = []string{"p", "q", "r"}
 )
 
 func (d *drawer) create() *commands.Create {
 	m := &commands.Create{Name: rapid.SampledFrom(drawNames).Draw(d.t, "name"), Closed: d.chance(6, "closed?")}
+	if _, taken := d.s.names.get(string(m.Name)); taken {
+		m.Name = rapid.SampledFrom(drawNames).Draw(d.t, "another name")
+	}
 	m.Config.ContentType = rapid.SampledFrom([]string{"text/plain", "text/plain", "Text/Plain; charset=x", "application/json"}).Draw(d.t, "type")
 	e := &m.Config.Expiry
 	switch rapid.IntRange(0, 5).Draw(d.t, "expiry") {
@@ -147,7 +150,45 @@ func (d *drawer) create() *commands.Create {
 			*e = stream.Expiry{TTL: 1}
 		}
 	}
+	if d.chance(2, "fork?") {
+		d.fork(m)
+	}
 	return m
+}
+
+// fork makes a create one of a fork: a new one, or what a stream was that is
+// there.
+func (d *drawer) fork(m *commands.Create) {
+	m.Fork = &commands.Fork{Parent: d.id()}
+	if d.chance(2, "inherits?") {
+		m.Config = stream.Config{}
+	}
+	if there, ok := d.s.View().Lookup(m.Name); ok && there.Fork != nil && d.chance(2, "again?") {
+		m.Config, m.Closed = stream.Config{}, there.Closed
+		m.Fork.Parent, m.Fork.Sub = there.Fork.Parent, there.Fork.Sub
+		at := there.Fork.At
+		m.Fork.At = &at
+		return
+	}
+	switch rapid.IntRange(1, 4).Draw(d.t, "fork at") {
+	case 1:
+	case 2:
+		st, _ := d.s.View().Stream(m.Fork.Parent)
+		at := st.Start - min(st.Start, stream.Offset(rapid.IntRange(0, 1).Draw(d.t, "below")))
+		m.Fork.At = &at
+	default:
+		at := d.nearTail(m.Fork.Parent)
+		m.Fork.At = &at
+	}
+	if m.Fork.At != nil || d.chance(8, "sub without offset?") {
+		m.Fork.Sub = rapid.SampledFrom([]uint64{0, 0, 1, 2, 3, 7}).Draw(d.t, "sub")
+	}
+	if m.Fork.Sub > 0 && d.chance(2, "cut?") {
+		m.Fork.Cut = uint32(m.Fork.Sub)
+		if d.chance(8, "wrong cut?") {
+			m.Fork.Cut++
+		}
+	}
 }
 
 func (d *drawer) close() *commands.Close {

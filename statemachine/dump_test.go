@@ -60,6 +60,19 @@ func (s *State) dumpStream(b *strings.Builder, dense uint64, p place) {
 	case stream.ExpiresNever:
 	}
 	d := p.side()
+	if r.deleted() {
+		b.WriteString(" deleted")
+	}
+	if r.isFork() {
+		f := d.fork
+		fmt.Fprintf(b, " fork of %d %s at %d", f.Parent, f.From, f.At)
+		if f.Sub > 0 {
+			fmt.Fprintf(b, " sub %d end %d", f.Sub, f.End)
+		}
+	}
+	if r.forked() {
+		fmt.Fprintf(b, " forks %d", d.forks)
+	}
 	if r.closed() {
 		b.WriteString(" closed")
 		if d != nil && d.closer > 0 {
@@ -71,7 +84,11 @@ func (s *State) dumpStream(b *strings.Builder, dense uint64, p place) {
 	}
 	b.WriteByte('\n')
 	for _, e := range *p.extents() {
-		fmt.Fprintf(b, "  extent %d+%d segment %d record %d bytes %d\n", e.First, e.Count(), e.Segment, e.Ordinal, e.Bytes)
+		bytes := "bytes"
+		if e.Cut() {
+			bytes = "cut to"
+		}
+		fmt.Fprintf(b, "  extent %d+%d segment %d record %d %s %d\n", e.First, e.Count(), e.Segment, e.Ordinal, bytes, e.Bytes)
 	}
 	if d != nil {
 		s.dumpProducers(b, d)

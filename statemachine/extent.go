@@ -135,21 +135,3 @@ func (s *State) shorten(id stream.ID, e *Extent, n uint32) {
 	s.refer(e.Segment, 0, int64(rest.Bytes)-int64(e.Bytes))
 	*e = rest
 }
-
-// referAll counts the extents that a new stream has from the beginning.
-func (s *State) referAll(id stream.ID, extents []Extent) {
-	for _, e := range extents {
-		s.items += hashExtent(id, e)
-		s.refer(e.Segment, 1, int64(e.Bytes))
-	}
-	s.counts.Extents += uint64(len(extents))
-}
-
-// dropAll takes the extents of a stream that is gone off their segments. What
-// the digest had of them went with the stream.
-func (s *State) dropAll(extents []Extent) {
-	for _, e := range extents {
-		s.refer(e.Segment, -1, -int64(e.Bytes))
-	}
-	s.counts.Extents -= uint64(len(extents))
-}

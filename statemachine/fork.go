@@ -66,7 +66,7 @@ func (s *State) inherit(m *commands.Create, out *AppendResult) (heritage, Verdic
 		return h, Full
 	}
 	h.end = h.at + stream.Offset(beyond)
-	if h.cut > 0 && (stream.IsJSON(contentType) || uint64(h.cut) > longestCut(*p.extents(), h.at)) {
+	if h.cut > 0 && (stream.IsJSON(contentType) || !cuttable(*p.extents(), h.at, h.cut)) {
 		return h, Invalid
 	}
 	if h.config.ContentType == "" {
@@ -87,14 +87,12 @@ func validFork(f *commands.Fork) bool {
 	return (f.Sub == 0 || f.At != nil) && (f.Cut == 0 || uint64(f.Cut) == f.Sub)
 }
 
-// longestCut bounds where a record can be cut, as far as the state knows: the
-// bytes of its extent, or of what an earlier cut has left of it.
-func longestCut(extents []Extent, at stream.Offset) uint64 {
+// cuttable tells whether the record at an offset can be cut to so many bytes, as
+// far as the state knows: it knows a record's length only where an earlier cut
+// says it.
+func cuttable(extents []Extent, at stream.Offset, bytes uint32) bool {
 	e := extents[holding(extents, at)]
-	if e.Cut() {
-		return uint64(e.Bytes) - 1
-	}
-	return uint64(e.Bytes)
+	return !e.Cut() || bytes < e.Bytes
 }
 
 // holding is the place of the extent that holds an offset, or of the first
@@ -124,25 +122,17 @@ func (h *heritage) extents(of []Extent) []Extent {
 	return list
 }
 
-// bequeath gives a stream that was just made its part of the parent's records.
-func (s *State) bequeath(h *heritage, id stream.ID, p place) {
+// bequeath counts a fork as its parent's, and returns what it begins with: its
+// part of the parent's extents, and how it began.
+func (s *State) bequeath(h *heritage) ([]Extent, *side) {
 	from, _ := s.find(h.parent)
 	extents := h.extents(*from.extents())
-	s.referAll(id, extents)
-	s.beginRow(id, p)
-	*p.extents() = extents
-	p.row().start, p.row().tail = h.start, h.end
-	s.endRow(id, p)
 	s.beginRow(h.parent, from)
 	from.makeSide().forks++
 	from.row().flags |= flagForked
 	s.endRow(h.parent, from)
-}
-
-// origin is what stays of the heritage with the fork.
-func (s *State) origin(h *heritage) *stream.Fork {
-	from, _ := s.find(h.parent)
-	return &stream.Fork{Parent: h.parent, From: stream.Name(from.page.names[from.at]), At: h.at, Sub: h.sub, End: h.end}
+	name := stream.Name(from.page.names[from.at])
+	return extents, &side{fork: &stream.Fork{Parent: h.parent, From: name, At: h.at, Sub: h.sub, End: h.end}}
 }
 
 // descends tells whether a stream began as the fork that a create asks for. The
@@ -158,8 +148,8 @@ func (s *State) descends(d *side, f *commands.Fork) bool {
 	return same && d.fork.Sub == f.Sub && (f.At == nil || *f.At == d.fork.At)
 }
 
-// bury makes a stream whose forks live a deleted one: it keeps its name and its
-// parent, and nothing else.
+// bury makes a stream whose forks live a deleted one: it keeps its name, its
+// media type and its parent, and has no records, producers or deadline any more.
 func (s *State) bury(id stream.ID, p place) {
 	n := id.Dense() / pageRows
 	extents, old := *p.extents(), p.side()
@@ -176,7 +166,7 @@ func (s *State) bury(id stream.ID, p place) {
 	lock.Unlock()
 	s.items += s.hashStream(id, p)
 	s.counts.Deleted++
-	s.dropAll(extents)
+	s.referAll(extents, -1)
 	s.releaseProducers(old)
 	s.note(id)
 }

@@ -2,7 +2,6 @@ package statemachine
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
@@ -19,6 +18,7 @@ type model struct {
 	level      uint32
 	nodes      map[commands.NodeID]*modelNode
 	streams    map[stream.Name]*modelStream
+	forks      []modelFork
 	segments   []Segment
 	changed    []stream.ID
 }
@@ -33,11 +33,16 @@ type modelNode struct {
 
 type modelStream struct {
 	info      stream.Info
+	deleted   bool
 	touched   int64
 	records   []modelRecord
 	producers map[string]*modelProducer
 	streamSeq *string
 }
+
+// modelFork is an edge of the family tree. Live forks are counted by looking at
+// all of them.
+type modelFork struct{ parent, child stream.ID }
 
 type modelProducer struct {
 	epoch  uint64
@@ -131,12 +136,7 @@ func (m *model) command(id commands.NodeID, n *modelNode, command commands.Comma
 	case *commands.Trim:
 		return Result{AppendResult: m.trim(c)}
 	case *commands.Delete:
-		st := m.live(c.ID)
-		if st == nil {
-			return verdict(NotFound)
-		}
-		m.remove(st)
-		return Result{AppendResult: st.answer(Accepted)}
+		return Result{AppendResult: m.delete(c)}
 	case *commands.Touch:
 		for _, id := range c.IDs {
 			if st := m.live(id); st != nil {
@@ -192,6 +192,9 @@ func (m *model) live(id stream.ID) *modelStream {
 }
 
 func (m *model) due(st *modelStream) bool {
+	if st.deleted && m.liveForks(st) == 0 {
+		return true
+	}
 	switch e := st.info.Config.Expiry; e.Kind {
 	case stream.ExpiresIdle:
 		return m.activeTime-st.touched >= int64(e.TTL)*1000
@@ -204,64 +207,17 @@ func (m *model) due(st *modelStream) bool {
 
 func (m *model) touch(st *modelStream) { st.touched = m.activeTime }
 
-func (m *model) remove(st *modelStream) {
-	delete(m.streams, st.info.Name)
-	m.changed = append(m.changed, st.info.ID)
-}
-
 func (st *modelStream) answer(v Verdict) AppendResult {
 	return AppendResult{Verdict: v, ID: st.info.ID, Start: st.info.Start, Tail: st.info.Tail, Closed: st.info.Closed}
-}
-
-// taken answers a create that finds a stream under its name, or one that is
-// malformed.
-func (m *model) taken(c *commands.Create, closed bool) (AppendResult, bool) {
-	if c.Config.Expiry.Kind == stream.ExpiresNever && c.Config.Expiry.TTL != 0 {
-		return AppendResult{Verdict: Invalid}, true
-	}
-	st := m.streams[c.Name]
-	if st == nil || m.due(st) {
-		return AppendResult{}, false
-	}
-	had := st.info.Config
-	media := func(t string) string { return strings.ToLower(strings.Split(t, ";")[0]) }
-	if media(had.ContentType) != media(c.Config.ContentType) || had.Expiry != c.Config.Expiry || st.info.Closed != closed {
-		return st.answer(Conflict), true
-	}
-	return st.answer(Exists), true
-}
-
-// fresh is a stream that is not part of the model yet.
-func (m *model) fresh(c *commands.Create) *modelStream {
-	return &modelStream{
-		info:    stream.Info{ID: stream.ID(m.lastDense + 1), Name: c.Name, Config: c.Config, Created: m.logTime},
-		touched: m.activeTime, producers: map[string]*modelProducer{},
-	}
-}
-
-func (m *model) add(st *modelStream) {
-	if old := m.streams[st.info.Name]; old != nil {
-		m.remove(old)
-	}
-	m.lastDense++
-	m.streams[st.info.Name] = st
-	m.changed = append(m.changed, st.info.ID)
-}
-
-func (m *model) create(c *commands.Create) AppendResult {
-	if answer, taken := m.taken(c, c.Closed); taken {
-		return answer
-	}
-	st := m.fresh(c)
-	st.info.Closed = c.Closed
-	m.add(st)
-	return st.answer(Accepted)
 }
 
 func (m *model) trim(c *commands.Trim) AppendResult {
 	st := m.live(c.ID)
 	if st == nil {
 		return AppendResult{Verdict: NotFound}
+	}
+	if st.deleted {
+		return st.answer(Deleted)
 	}
 	for len(st.records) > 0 && st.records[0].offset < c.To {
 		st.records = st.records[1:]
@@ -275,6 +231,9 @@ func (m *model) close(c *commands.Close) AppendResult {
 	st := m.live(c.ID)
 	if st == nil {
 		return AppendResult{Verdict: NotFound}
+	}
+	if st.deleted {
+		return st.answer(Deleted)
 	}
 	if st.info.Closed && c.Producer == nil {
 		if c.Match != nil && *c.Match != st.info.Tail {
@@ -332,16 +291,19 @@ func (m *model) append(a *commands.Append, slot, ordinal uint32) AppendResult {
 		if st == nil {
 			return AppendResult{Verdict: NotFound}
 		}
+		if st.deleted {
+			return st.answer(Deleted)
+		}
 		return m.write(st, producer, match, streamSeq, slot, ordinal, a.Records, a.Close, nil)
 	}
 	closes := a.Close || a.Create.Closed
-	if answer, taken := m.taken(a.Create, closes); taken {
+	st, answer := m.mayCreate(a.Create, closes)
+	if st == nil {
 		return answer
 	}
-	st := m.fresh(a.Create)
 	out := m.write(st, producer, match, streamSeq, slot, ordinal, a.Records, closes, func() { m.add(st) })
 	if out.Verdict != Accepted {
-		out.ID = 0
+		out.ID, out.Start, out.Tail = 0, 0, 0 // there is no such stream
 	}
 	return out
 }
@@ -399,7 +361,7 @@ func (m *model) write(st *modelStream, producer *stream.Producer, match *stream.
 	}
 	out.First, out.FirstKnown = st.info.Tail, true
 	for i := range records {
-		st.records = append(st.records, modelRecord{st.info.Tail, slot, ordinal + i})
+		st.records = append(st.records, modelRecord{offset: st.info.Tail, segment: slot, ordinal: ordinal + i})
 		st.info.Tail++
 	}
 	if producer != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // TestAgainstModel applies random entries to the machine and to the model and
-// compares, after each, every result and everything that can be seen.
+// compares, after each, every result and everything that can be seen. Now and
+// then the machine is one restored from its snapshot.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, m := New(), newModel()
@@ -28,6 +29,10 @@ func TestAgainstModel(t *testing.T) {
 				t.Fatalf("entry %d: the digest kept is not the digest of the state\n%s", e.Index, s.dump())
 			}
 			compareVisible(t, m, s.View())
+			if rapid.IntRange(1, 15).Draw(t, "restart?") == 1 {
+				s = restore(t, encode(t, s.BeginSnapshot()))
+				compareVisible(t, m, s.View())
+			}
 		}
 	})
 }
@@ -50,13 +55,19 @@ func compareVisible(t require.TestingT, m *model, v View) {
 		got, ok := v.Lookup(name)
 		require.True(t, ok)
 		require.Equal(t, got, page[i])
-		require.Equal(t, want.info, got.Info())
+		info := want.info
+		info.Forks = m.liveForks(want)
+		require.Equal(t, info, got.Info())
+		require.Equal(t, want.deleted, got.Deleted)
 		require.Equal(t, m.due(want), got.ExpiredAt(v.ActiveTime(), v.LogTime()))
 		if m.due(want) {
 			due = append(due, got.ID)
 		}
 		if want.info.Config.Expiry.Kind != stream.ExpiresNever {
 			counts.Expiring++
+		}
+		if want.deleted {
+			counts.Deleted++
 		}
 		extents := v.Extents(got.ID, 0, 1000)
 		require.Len(t, extents, got.Extents)
@@ -87,12 +98,17 @@ func compareVisible(t require.TestingT, m *model, v View) {
 type modelRecord struct {
 	offset           stream.Offset
 	segment, ordinal uint32
+	cut              uint32 // bytes of it that count; 0: all
 }
 
 func flatten(extents []Extent) (records []modelRecord) {
 	for _, e := range extents {
 		for i := range e.Count() {
-			records = append(records, modelRecord{e.First + stream.Offset(i), e.Segment, e.Ordinal + i})
+			r := modelRecord{offset: e.First + stream.Offset(i), segment: e.Segment, ordinal: e.Ordinal + i}
+			if e.Cut() {
+				r.cut = e.Bytes
+			}
+			records = append(records, r)
 		}
 	}
 	return records

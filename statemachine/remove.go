@@ -81,7 +81,7 @@ func (s *State) removeOne(id stream.ID, p place) (fork *stream.Fork) {
 	s.keepRow(id, p)
 	s.vacate(p)
 	lock.Unlock()
-	s.dropAll(extents) // no reader comes upon these any more
+	s.referAll(extents, -1) // no reader comes upon these any more
 	s.types.release(contentType)
 	s.releaseProducers(d)
 	if p.page.live == 0 {

@@ -187,7 +187,7 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 		c.fail("stream %d breaks a rule of its row", r.id)
 	}
 	for _, e := range r.extents {
-		if s.segment(e.Segment) == nil || e.Count() == 0 || uint64(e.Ordinal)+uint64(e.Count()) > maxCount || (e.Cut() && (e.Count() > 1 || e.Bytes == 0)) {
+		if s.segment(e.Segment) == nil || !e.sound() {
 			c.fail("stream %d has an extent in segment %d, records %d+%d", r.id, e.Segment, e.Ordinal, e.Count())
 		}
 	}
@@ -198,12 +198,8 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 	x.names = append(x.names, bound{r.name, r.id})
 	p := s.place(r.id)
 	r.row.contentType = s.types.acquire(r.contentType)
-	s.occupy(p, r.row, r.name, nil)
-	*p.extents() = r.extents
-	s.counts.Extents += uint64(len(r.extents))
-	for _, e := range r.extents {
-		s.refer(e.Segment, 1, int64(e.Bytes))
-	}
+	s.occupy(p, r.row, r.name, r.extents, nil)
+	s.referAll(r.extents, 1)
 	x.installSide(c, p, r)
 	if c.err == nil {
 		s.items += s.hashStream(r.id, p)
@@ -280,10 +276,25 @@ func (x *rowCopy) sound(active int64) bool {
 		return false
 	case w.deleted() && (w.closed() || w.streamSeq() || w.retained() || w.expiry != stream.ExpiresNever || w.start != w.tail || len(x.producers) > 0):
 		return false
-	case w.isFork() && (x.fork.From == "" || x.fork.At > x.fork.End || x.fork.End > w.tail):
+	case w.isFork() && (x.fork.From == "" || x.fork.End > w.tail || !endsWithin(x.fork)):
 		return false
 	}
 	return x.name != "" && w.live() && w.start <= w.tail && (x.closer == 0 || w.closed()) && w.forked() == (x.forks > 0)
+}
+
+// endsWithin tells whether a fork ends where its sub-offset can have led: at the
+// fork offset without one, else above it by as many messages or by one record.
+func endsWithin(f *stream.Fork) bool {
+	beyond := uint64(f.End - f.At)
+	return f.At <= f.End && (beyond == f.Sub || (beyond == 1 && f.Sub > 0))
+}
+
+// sound tells whether the extent is one that commands can have made.
+func (e Extent) sound() bool {
+	if e.Cut() && (e.Count() != 1 || e.Bytes == 0) {
+		return false
+	}
+	return e.Count() > 0 && uint64(e.Ordinal)+uint64(e.Count()) <= maxCount
 }
 
 // finish checks what only the whole can show.

@@ -27,9 +27,9 @@ var rewrite = flag.Bool("rewrite", false, "write the scenarios' expected output 
 //	from <node>/<epoch>/<seq>                 a proposal of this origin; without it, the next of node 1
 //	register <incarnation> [node= level= cluster= release=]
 //	commit <sequence> [given-up=<n>,…]        then indented, its appends:
-//	  append <id> | append new <name> [type= ttl= at= closed]
+//	  append <id> | append new <name> [type= ttl= at= closed fork= …]
 //	         [records= bytes= producer=<id>/<epoch>/<seq> match= stream-seq= close]
-//	create <name> [type= ttl= at= closed]
+//	create <name> [type= ttl= at= closed] [fork=<parent's id> fork-at= sub= cut=]
 //	close <id> [producer= match= stream-seq=]
 //	trim <id> <offset>, delete <id>, touch <id>…, expire <id>…, tick, activate <level> [release=]
 //	checkpoint <index> <digest>               right or wrong
@@ -234,6 +234,13 @@ func (x *scenario) create(name string, l line) *commands.Create {
 	}
 	if at, ok := l.keys["at"]; ok {
 		m.Config.Expiry = stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(x.number(at))}
+	}
+	if parent, ok := l.keys["fork"]; ok {
+		m.Fork = &commands.Fork{Parent: stream.ID(x.number(parent)), Sub: x.number(l.keys["sub"]), Cut: uint32(x.number(l.keys["cut"]))}
+		if at, ok := l.keys["fork-at"]; ok {
+			offset := stream.Offset(x.number(at))
+			m.Fork.At = &offset
+		}
 	}
 	return m
 }

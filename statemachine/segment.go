@@ -108,25 +108,53 @@ func (s *State) segment(slot uint32) *Segment {
 // changeSegment lets change write a segment's row.
 func (s *State) changeSegment(slot uint32, change func(*Segment)) {
 	n := uint64(slot / pageRows)
-	page := s.segments.at(n)
-	row := &page.rows[slot%pageRows]
 	lock := s.segments.lock(n)
 	lock.Lock()
+	s.changeLocked(s.segments.at(n), slot, change)
+	lock.Unlock()
+}
+
+// changeLocked is changeSegment while the segment's page is locked.
+func (s *State) changeLocked(page *segmentPage, slot uint32, change func(*Segment)) {
+	row := &page.rows[slot%pageRows]
 	s.keepSegment(slot, page)
 	s.items -= hashSegment(slot, row)
 	s.countSegment(row, -1)
 	change(row)
 	s.countSegment(row, 1)
 	s.items += hashSegment(slot, row)
-	lock.Unlock()
 }
 
 // refer changes what is known of the references to a segment.
 func (s *State) refer(slot uint32, extents int32, bytes int64) {
-	s.changeSegment(slot, func(g *Segment) {
-		g.Extents += uint32(extents)
-		g.Referenced += uint64(bytes)
-	})
+	s.changeSegment(slot, func(g *Segment) { g.refer(extents, bytes) })
+}
+
+func (g *Segment) refer(extents int32, bytes int64) {
+	g.Extents += uint32(extents)
+	g.Referenced += uint64(bytes)
+}
+
+// referAll is refer for all extents of a stream, which comes with them or, when
+// by is -1 instead of 1, is gone. There may be millions, in the order of their
+// segments: those of one segment are counted at once, and a page of segments is
+// locked once.
+func (s *State) referAll(extents []Extent, by int32) {
+	s.counts.Extents += uint64(int64(by) * int64(len(extents)))
+	for len(extents) > 0 {
+		n := uint64(extents[0].Segment / pageRows)
+		page, lock := s.segments.at(n), s.segments.lock(n)
+		lock.Lock()
+		for len(extents) > 0 && uint64(extents[0].Segment/pageRows) == n {
+			slot, run, bytes := extents[0].Segment, 0, int64(0)
+			for ; run < len(extents) && extents[run].Segment == slot; run++ {
+				bytes += int64(extents[run].Bytes)
+			}
+			s.changeLocked(page, slot, func(g *Segment) { g.refer(by*int32(run), int64(by)*bytes) })
+			extents = extents[run:]
+		}
+		lock.Unlock()
+	}
 }
 
 // removeSegment empties a slot.

@@ -105,7 +105,9 @@ func (s *State) replaceExtents(id stream.ID, p place, at, n int, into Extent) {
 		into, list = before, list[:at-1]
 	}
 	list = append(append(list, into), old[at+n:]...)
-	s.referAll(id, []Extent{into})
+	s.items += hashExtent(id, into)
+	s.counts.Extents++
+	s.refer(into.Segment, 1, int64(into.Bytes))
 	s.beginRow(id, p)
 	*p.extents() = slices.Clip(list)
 	s.endRow(id, p)

@@ -159,7 +159,7 @@ func (s *server) start(c *config, public, admin net.Listener) error {
 		return nil
 	}
 	handler, err := httpapi.AdminHandler(httpapi.AdminConfig{
-		Ready: s.readiness, Gatherer: s.node.registry(c, metrics), Pprof: c.pprof, Version: version,
+		Ready: s.readiness, Inspect: s.node.engine.Inspect, Gatherer: s.node.registry(c, metrics), Pprof: c.pprof, Version: version,
 	})
 	if err != nil {
 		return err

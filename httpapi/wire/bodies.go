@@ -70,3 +70,28 @@ func AppendControl(dst []byte, c Control) []byte {
 	}
 	return append(dst, '}')
 }
+
+// StreamDetail is a stream as the admin listener shows it.
+type StreamDetail struct {
+	Name        string        `json:"name"` // with its leading slash
+	ID          stream.ID     `json:"id"`
+	ContentType string        `json:"content_type"`
+	Created     string        `json:"created"` // RFC 3339 with milliseconds
+	StartSeq    stream.Offset `json:"start_seq"`
+	NextSeq     stream.Offset `json:"next_seq"`
+	Closed      bool          `json:"closed"`
+	Deleted     bool          `json:"deleted"`              // its name is kept while forks of it live
+	TTL         *uint64       `json:"ttl,omitempty"`        // seconds
+	ExpiresAt   string        `json:"expires_at,omitempty"` // RFC 3339
+	Extents     int           `json:"extents"`              // pieces of segments that its records lie in
+	Fork        *ForkDetail   `json:"fork,omitempty"`       // how it began; absent: empty
+	LiveForks   uint32        `json:"live_forks"`
+}
+
+// ForkDetail is how a fork began.
+type ForkDetail struct {
+	From      string        `json:"from"`      // the parent's name when the fork was made, with its leading slash
+	ParentID  stream.ID     `json:"parent_id"` // the parent may be gone
+	Seq       stream.Offset `json:"seq"`
+	SubOffset uint64        `json:"sub_offset,omitempty"` // bytes, or messages of a JSON stream, beyond Seq
+}

@@ -64,7 +64,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	s.ok("1\n", "append", "--create", "a")
 	for _, line := range []string{
 		"read a", "read a --format json", "read a --format raw", "tail a", "tail -f a", "ls", "ls -l", "ls --json", "head a", "head --json a",
-		"append --json --body x a", "bench --duration 10ms --streams 1 --connections 1",
+		"append --json --body x a", "create --json b", "fork --json a c", "bench --duration 10ms --streams 1 --connections 1",
 		"bench --duration 10ms --streams 1 --connections 1 --json",
 	} {
 		var errs bytes.Buffer
@@ -108,7 +108,7 @@ func TestCommandsWithoutServer(t *testing.T) {
 		require.NotContains(t, out, "endpoint string", command)
 		require.NotContains(t, out, "--protocol", command)
 	}
-	for _, verb := range []string{"create", "append", "read", "tail", "head", "ls", "trim", "close", "delete", "bench"} {
+	for _, verb := range []string{"create", "fork", "append", "read", "tail", "head", "ls", "trim", "close", "delete", "bench"} {
 		out, _, _ := run(verb, "--help")
 		require.Contains(t, out, "--endpoint URL", verb)
 		require.Contains(t, out, "--protocol string", verb)

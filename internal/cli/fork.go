@@ -14,10 +14,9 @@ func forkCommand(s *session) *cobra.Command {
 		Use:   "fork SRC DST",
 		Short: "Create a stream that begins with another's records",
 		Long: `Create the stream DST that begins with the records of SRC below --at, under the
-same sequences, and goes on by itself. No record is copied: it takes the same time
-for one record as for a million. From then on neither sees what is appended to,
-trimmed from or closed in the other, and deleting or expiry of SRC takes nothing
-from DST.
+same sequences, and goes on by itself. No record is copied: a million take a few
+milliseconds. From then on neither sees what is appended to, trimmed from or closed
+in the other, and DST keeps its records when SRC is deleted or expires.
 
 --at is a sequence, "start" for the first record that is retained, "now" for the
 end (the default), or -N for N records before the end, which is looked up first.
@@ -25,7 +24,7 @@ With --protocol ds it may be an offset as that protocol prints it.
 
 DST has the type of SRC, and its --ttl or --expires-at unless one is given. It is
 fine if DST exists as just this fork; otherwise that is an error.`,
-		Example: `  # a chat is edited and resent: keep what came before message 4
+		Example: `  # a chat is edited and resent: keep the messages below 4
   picomq fork chats/42 chats/42-edited --at 4
   picomq append chats/42-edited --body 'what I meant to ask'
 

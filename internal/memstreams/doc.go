@@ -1,7 +1,12 @@
 // Package memstreams is the service of streams in memory: slow, obvious and
 // complete enough to test the protocols against. It satisfies httpapi.Streams,
 // follows the same rules as the real thing (producers, conditions, closing,
-// expiry, trimming) and forgets everything when it is dropped.
+// expiry, trimming, forks) and forgets everything when it is dropped.
+//
+// A fork is a copy of all that it inherits. What it has in common with its parent
+// afterwards is one number: the parent's live forks, which keep the name of a
+// parent that is deleted. What is due is removed before anything else at every
+// call, forks that keep others included.
 //
 // Time is a manual clock that starts at [Epoch] and moves only by
 // [Streams.Advance]. One mutex guards everything; waiting readers are woken by

@@ -37,6 +37,7 @@ type row struct {
 	streamSeq string
 	producers map[string]*producer
 	closedBy  stream.Producer // the request that closed it; ID is empty if none
+	deleted   bool            // while forks of it live
 }
 
 type timed struct {
@@ -77,18 +78,38 @@ func (s *Streams) wake() {
 
 // find is a stream that exists now. The caller holds mu.
 func (s *Streams) find(name stream.Name) (*row, error) {
+	r, err := s.lookup(name)
+	if err == nil && r.deleted {
+		return nil, errDeleted(name)
+	}
+	return r, err
+}
+
+func errDeleted(name stream.Name) error {
+	return stream.Errorf(stream.CodeDeleted, "the stream %q was deleted; its name is free again when the last of its forks is gone", name)
+}
+
+// lookup is a stream that exists now, or was deleted while forks of it live. The
+// caller holds mu.
+func (s *Streams) lookup(name stream.Name) (*row, error) {
 	if s.failure != nil {
 		return nil, s.failure
 	}
+	s.expire()
 	r := s.names[name]
-	if r != nil && r.expired(s.now) {
-		delete(s.names, name)
-		r = nil
-	}
 	if r == nil {
 		return nil, stream.Errorf(stream.CodeNotFound, "there is no stream %q; create it with PUT", name)
 	}
 	return r, nil
+}
+
+// expire removes every stream that is due, whatever forks it has.
+func (s *Streams) expire() {
+	for _, r := range s.names {
+		if r.expired(s.now) {
+			s.remove(r)
+		}
+	}
 }
 
 func (r *row) expired(now stream.Time) bool {
@@ -106,31 +127,60 @@ func (r *row) expired(now stream.Time) bool {
 func (s *Streams) Create(_ context.Context, name stream.Name, q *stream.CreateRequest) (stream.Created, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := checkFork(name, q.Fork); err != nil {
+		return stream.Created{}, err
+	}
 	if err := checkJSON(q.Config.ContentType, q.Records, q.JSONChecked); err != nil {
 		return stream.Created{}, err
 	}
 	r, err := s.find(name)
-	if err == nil {
-		if !sameConfig(r.info, q) {
-			return stream.Created{}, stream.Errorf(stream.CodeConflict, "the stream %q exists with another configuration", name)
-		}
+	switch {
+	case err == nil && sameConfig(r.info, q):
 		return stream.Created{Info: r.info}, nil
+	case err == nil:
+		return stream.Created{}, stream.Errorf(stream.CodeConflict, "the stream %q exists with another configuration", name)
+	case stream.CodeOf(err) == stream.CodeDeleted:
+		return stream.Created{}, stream.Errorf(stream.CodeConflict, "%w; create another", err)
+	case stream.CodeOf(err) != stream.CodeNotFound:
+		return stream.Created{}, err
 	}
-	if stream.CodeOf(err) != stream.CodeNotFound {
+	return s.create(name, q)
+}
+
+// create makes a stream under a free name. The caller holds mu.
+func (s *Streams) create(name stream.Name, q *stream.CreateRequest) (stream.Created, error) {
+	r, err := s.begin(q)
+	if err != nil {
+		return stream.Created{}, err
+	}
+	records := q.Records
+	if q.Parse != nil {
+		if records, err = q.Parse(r.info.Config.ContentType); err != nil {
+			return stream.Created{}, err
+		}
+	}
+	if err := checkJSON(r.info.Config.ContentType, records, q.JSONChecked); err != nil {
 		return stream.Created{}, err
 	}
 	s.last++
-	r = &row{touched: s.now, producers: make(map[string]*producer)}
-	r.info = stream.Info{ID: stream.MakeID(0, s.last), Name: name, Config: q.Config, Created: s.now, Closed: q.Closed}
-	r.add(q.Records, s.now)
+	r.info.ID, r.info.Name = stream.MakeID(0, s.last), name
+	r.add(records, s.now)
 	s.names[name] = r
+	if r.info.Fork != nil {
+		s.byID(r.info.Fork.Parent).info.Forks++
+	}
 	s.wake()
 	return stream.Created{Info: r.info, New: true}, nil
 }
 
+// sameConfig tells whether a stream is what a create asks for. What a fork leaves
+// out is whatever it was.
 func sameConfig(have stream.Info, q *stream.CreateRequest) bool {
-	return stream.MediaType(have.Config.ContentType) == stream.MediaType(q.Config.ContentType) &&
-		have.Config.Expiry == q.Config.Expiry && have.Closed == q.Closed
+	sameType := stream.MediaType(have.Config.ContentType) == stream.MediaType(q.Config.ContentType) ||
+		q.Fork != nil && q.Config.ContentType == ""
+	sameExpiry := have.Config.Expiry == q.Config.Expiry ||
+		q.Fork != nil && q.Config.Expiry.Kind == stream.ExpiresNever
+	return sameType && sameExpiry && have.Closed == q.Closed && sameOrigin(have.Fork, q.Fork)
 }
 
 func (r *row) add(records []stream.Record, now stream.Time) {
@@ -285,10 +335,15 @@ func (s *Streams) Trim(_ context.Context, name stream.Name, to stream.Offset) (s
 func (s *Streams) Delete(_ context.Context, name stream.Name) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, err := s.find(name); err != nil {
+	r, err := s.find(name)
+	if err != nil {
 		return err
 	}
-	delete(s.names, name)
+	if r.info.Forks > 0 {
+		r.bury()
+	} else {
+		s.remove(r)
+	}
 	s.wake()
 	return nil
 }
@@ -311,9 +366,10 @@ func (s *Streams) List(_ context.Context, q stream.ListRequest) (stream.Page, er
 	if s.failure != nil {
 		return stream.Page{}, s.failure
 	}
+	s.expire()
 	var found []stream.Info
 	for name, r := range s.names {
-		if strings.HasPrefix(string(name), q.Prefix) && name > q.StartAfter && !r.expired(s.now) {
+		if strings.HasPrefix(string(name), q.Prefix) && name > q.StartAfter && !r.deleted {
 			found = append(found, r.info)
 		}
 	}

@@ -130,14 +130,19 @@ func (s *Streams) look(q stream.WaitRequest) (stream.Info, <-chan struct{}, erro
 	if s.failure != nil {
 		return stream.Info{}, nil, s.failure
 	}
+	s.expire()
 	r := s.byID(q.ID)
-	if r == nil || r.expired(s.now) {
+	switch {
+	case r == nil:
 		return stream.Info{}, nil, stream.Errorf(stream.CodeNotFound, "the stream is gone")
+	case r.deleted:
+		return stream.Info{}, nil, errDeleted(r.info.Name)
 	}
 	return r.info, s.changed, nil
 }
 
-// byID is a stream that may have expired, or nil. The caller holds mu.
+// byID is a stream, also one that is due or was deleted, or nil. The caller
+// holds mu.
 func (s *Streams) byID(id stream.ID) *row {
 	for _, r := range s.names {
 		if r.info.ID == id {

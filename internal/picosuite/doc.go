@@ -6,8 +6,9 @@
 //
 // Exchanges that follow one another stand as scripts in cases/*.txt, one file
 // for a chapter of the protocol; those that happen at the same time (long polls,
-// event streams) are Go functions in live.go. Every case has a stream name of
-// its own, so that the suite runs against a server that is in use, and again.
+// event streams), or of which there are many, are Go functions in live.go,
+// events.go and forks.go. Every case has a stream name of its own, so that the
+// suite runs against a server that is in use, and again.
 //
 // # Scripts
 //

@@ -40,6 +40,14 @@ var liveCases = []liveCase{
 	{"live/an event stream ends when the stream is deleted", eventsEndWithDelete},
 	{"live/an event stream ends by itself", eventsEndByThemselves},
 	{"both/a reader through one protocol is woken through the other", wokenAcross},
+	{"forks/a long poll of a fork is woken by its own records", pollOfAForkIsItsOwn},
+	{"forks/a long poll of a fork sleeps through what the source does", pollOfAForkSleepsThroughTheSource},
+	{"forks/an event stream of a fork shows its own records", eventsOfAForkAreItsOwn},
+	{"forks/a long poll is 410 when a stream with forks is deleted", pollEndsWithADeleteThatForksHold},
+	{"forks/an event stream ends when a stream with forks is deleted", eventsEndWithADeleteThatForksHold},
+	{"forks/sources of 1,024 bytes are named and longer ones are not", longSources},
+	{"forks/a chain is deleted from its root on", chainOfForks},
+	{"forks/many forks of one stream are counted", manyForks},
 }
 
 // settle gives a request that was just sent time to reach its wait. Nothing
