@@ -59,11 +59,7 @@ func (e *Engine) position(ctx context.Context, st *statemachine.Stream, p stream
 		}
 		return st.Tail - stream.Offset(p.Back), nil
 	case stream.FromTime:
-		offset, ok := e.replica.View().ExtentAtTime(st.ID, p.Time)
-		if !ok {
-			return 0, notFound(st.Name)
-		}
-		return min(offset, st.Tail), nil
+		return e.firstAt(ctx, st, p.Time)
 	case stream.FromOffset:
 	}
 	if p.Offset > st.Tail && e.cfg.LocalReads {
@@ -90,28 +86,49 @@ func (e *Engine) position(ctx context.Context, st *statemachine.Stream, p stream
 }
 
 // collect fills the chunk with runs from its Next on, within the request's
-// bounds and at least one record if one exists.
+// bounds and at least one record if one exists. Compaction may move records while
+// they are read: an object that is gone is looked up again.
 func (e *Engine) collect(ctx context.Context, st *statemachine.Stream, chunk *stream.Chunk, r stream.ReadRequest) error {
 	budget := limits{bytes: min(max(r.MaxBytes, 1), maxReadBytes), records: r.MaxRecords}
 	if budget.records <= 0 {
 		budget.records = int(^uint(0) >> 1)
 	}
 	view := e.replica.View()
+	var gone statemachine.Located // the extent whose object was not there
 	for chunk.Next < st.Tail && !budget.spent {
 		extents := view.Extents(st.ID, chunk.Next, extentBatch)
 		if len(extents) == 0 || extents[0].First > chunk.Next {
 			return e.movedAway(st, chunk.Next)
 		}
-		for i := range extents {
-			if chunk.Next >= st.Tail || budget.spent {
-				break
-			}
-			if err := e.collectExtent(ctx, view, st, extents[i], chunk, &budget); err != nil {
-				return err
-			}
+		missing, err := e.collectExtents(ctx, st, extents, chunk, &budget)
+		switch {
+		case err == nil:
+		case !blobwal.Missing(err) || sameSegment(missing.In, gone.In):
+			return err
+		default:
+			gone = missing
 		}
 	}
 	return nil
+}
+
+// sameSegment tells whether both are one object.
+func sameSegment(a, b statemachine.Segment) bool {
+	return a.Node == b.Node && a.Epoch == b.Epoch && a.Sequence == b.Sequence
+}
+
+// collectExtents adds the runs of extents. With an error comes the extent that it
+// is about.
+func (e *Engine) collectExtents(ctx context.Context, st *statemachine.Stream, extents []statemachine.Located, chunk *stream.Chunk, budget *limits) (statemachine.Located, error) {
+	for i := range extents {
+		if chunk.Next >= st.Tail || budget.spent {
+			break
+		}
+		if err := e.collectExtent(ctx, st, &extents[i], chunk, budget); err != nil {
+			return extents[i], err
+		}
+	}
+	return statemachine.Located{}, nil
 }
 
 // movedAway says why a stream no longer has a record that it had a moment ago.
@@ -129,27 +146,18 @@ func (e *Engine) movedAway(st *statemachine.Stream, at stream.Offset) error {
 }
 
 // collectExtent adds the runs of one extent from chunk.Next on.
-func (e *Engine) collectExtent(ctx context.Context, view statemachine.View, st *statemachine.Stream, x statemachine.Extent, chunk *stream.Chunk, budget *limits) error {
-	seg, ok := view.Segment(x.Segment)
-	if !ok {
-		return e.movedAway(st, chunk.Next)
-	}
-	id := blobwal.SegmentID{Node: uint32(seg.Node), Epoch: uint64(seg.Epoch), Sequence: seg.Sequence}
-	where := segment(id, seg.Size)
+func (e *Engine) collectExtent(ctx context.Context, st *statemachine.Stream, x *statemachine.Located, chunk *stream.Chunk, budget *limits) error {
 	end := min(x.End(), st.Tail)
 	for chunk.Next < end && !budget.spent {
 		ordinal := x.Ordinal + uint32(chunk.Next-x.First)
-		block, err := e.cache.Block(ctx, where, ordinal, chunk.Next > chunk.First)
+		block, err := e.block(ctx, st, x, chunk.Next, chunk.Next > chunk.First)
 		if err != nil {
 			return err
 		}
-		if !mayHold(block, st, chunk.Next) {
-			owner := block.Info.Stream
-			return stream.Errorf(stream.CodeInternal, "object %s: its record %d belongs to stream %d, where %q (%d) has its record %d",
-				blobwal.Key(e.cfg.Writer.Identity.Cluster, id), ordinal, owner, st.Name, st.ID, chunk.Next)
-		}
 		run := block.Run(ordinal, int(end-chunk.Next))
-		run.First, run.Time = chunk.Next, seg.Time
+		if !block.Packed() {
+			run.First, run.Time = chunk.Next, x.In.Time
+		}
 		if x.Cut() {
 			run = cutRun(run, x.Bytes)
 		}
@@ -162,9 +170,28 @@ func (e *Engine) collectExtent(ctx context.Context, view statemachine.View, st *
 	return nil
 }
 
+// block is the block that holds a stream's record at an offset of an extent.
+func (e *Engine) block(ctx context.Context, st *statemachine.Stream, x *statemachine.Located, at stream.Offset, sequential bool) (*blobwal.Block, error) {
+	id := blobwal.SegmentID{Node: uint32(x.In.Node), Epoch: uint64(x.In.Epoch), Sequence: x.In.Sequence}
+	ordinal := x.Ordinal + uint32(at-x.First)
+	block, err := e.cache.Block(ctx, segment(id, x.In.Size), ordinal, sequential)
+	if err != nil {
+		return nil, err
+	}
+	if !mayHold(block, st, at, ordinal) {
+		return nil, stream.Errorf(stream.CodeInternal, "object %s: its record %d belongs to stream %d, where %q (%d) has its record %d",
+			blobwal.Key(e.cfg.Writer.Identity.Cluster, id), ordinal, block.Info.Stream, st.Name, st.ID, at)
+	}
+	return block, nil
+}
+
 // mayHold tells whether a block can hold a stream's record: it is the stream's
-// own, or the record is one that a fork has of its ancestors.
-func mayHold(block *blobwal.Block, st *statemachine.Stream, at stream.Offset) bool {
+// own, or the record is one that a fork has of its ancestors. What forks share is
+// packed once, under the oldest of them.
+func mayHold(block *blobwal.Block, st *statemachine.Stream, at stream.Offset, ordinal uint32) bool {
+	if block.Packed() && block.Base()+stream.Offset(ordinal-block.Info.First) != at {
+		return false
+	}
 	owner := block.Info.Stream
 	switch {
 	case owner == st.ID || (owner == 0 && block.Name == st.Name):
