@@ -109,6 +109,9 @@ func (e *Engine) checkType(ctx context.Context, st *statemachine.Stream, r *stre
 
 // submit hands an append to the writer and waits for what comes of it.
 func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outcome {
+	if err := e.admit(ctx, 0); err != nil {
+		return outcome{err: err}
+	}
 	p.done = make(chan outcome, 1)
 	p.size = appendOverhead + stream.MemoryOf(a.Records)
 	if held := e.inFlight.Add(p.size); held > e.cfg.InFlightBytes && held > p.size {

@@ -27,6 +27,9 @@ type Config struct {
 	Now    func() time.Time // default time.Now
 	// InFlightBytes bounds the appends that are not decided yet. Default 64 MiB.
 	InFlightBytes int64
+	// MaxExtents bounds the extents of all streams, at 24 bytes each and more
+	// where they are many. Default 16 Mi.
+	MaxExtents uint64
 	// AppendTimeout is how long an append waits for its outcome. It should exceed
 	// the writer's Deadline and the replica's QueueTimeout together, after which
 	// most failures are known not to have written anything. Default 45 s.
@@ -57,6 +60,9 @@ func (c *Config) validate() error {
 	}
 	if c.InFlightBytes <= 0 {
 		c.InFlightBytes = 64 << 20
+	}
+	if c.MaxExtents == 0 {
+		c.MaxExtents = 16 << 20
 	}
 	orDefault(&c.AppendTimeout, 45*time.Second)
 	orDefault(&c.SyncTimeout, 2*time.Second)

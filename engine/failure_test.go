@@ -215,3 +215,27 @@ func TestCloseFinishesWhatWasTaken(t *testing.T) {
 	done.Wait()
 	require.Len(t, w.start(nil).read(t, "a", 0, 1000), int(acked.Load()))
 }
+
+// TestExtentsAreBounded: past the budget nothing that adds extents is taken, and
+// what is there can still be read.
+func TestExtentsAreBounded(t *testing.T) {
+	n := newWorld(t).start(func(c *engine.Config) { c.MaxExtents = 16 })
+	n.create(t, "a", "text/plain")
+	n.create(t, "b", "text/plain")
+	var err error
+	taken := 0
+	for i := range 40 { // alternating, each in a segment of its own
+		if _, err = n.Append(t.Context(), []stream.Name{"a", "b"}[i%2], &stream.AppendRequest{Records: records("x")}); err != nil {
+			break
+		}
+		taken++
+	}
+	require.Equal(t, stream.CodeOverloaded, codeOf(t, err))
+	require.Equal(t, 16, taken)
+	require.Equal(t, stream.CodeOverloaded, stream.CodeOf(n.forkErr(t, "c", stream.ForkRequest{From: "a"})))
+	require.Len(t, n.read(t, "a", 0, 1<<20), 8)
+	n.create(t, "empty", "text/plain")
+	_, err = n.Trim(t.Context(), "a", 8)
+	require.NoError(t, err)
+	n.append(t, "b", "again")
+}

@@ -41,6 +41,9 @@ func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *st
 	case f.At != nil && *f.At > parent.Tail:
 		return config, forkBeyond(f, parent.Tail)
 	}
+	if err := e.admit(ctx, uint64(parent.Extents)); err != nil {
+		return config, err
+	}
 	create.Fork = &commands.Fork{Parent: parent.ID, At: f.At, Sub: f.Sub}
 	if f.Sub > 0 {
 		if err := e.resolveSub(ctx, create.Fork, f, &parent); err != nil {
