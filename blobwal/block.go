@@ -7,13 +7,11 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// MaxHeaders is how many headers a record may have.
-const MaxHeaders = 1 << 16
-
 const (
 	flagJSON    = 1 << 0
 	flagHeaders = 1 << 1
-	knownFlags  = flagJSON | flagHeaders
+	flagPacked  = 1 << 2
+	knownFlags  = flagJSON | flagHeaders | flagPacked
 	blockBytes  = 16 // before the name
 	endBytes    = 4  // per record
 )
@@ -25,6 +23,7 @@ type Block struct {
 	Info    BlockInfo
 	Name    stream.Name // only when Info.Stream is 0
 	JSON    bool
+	packed  *packing // nil unless the segment is packed
 	ends    []uint32
 	headers []byte // encoded; nil when no record has any
 	bodies  []byte
@@ -59,12 +58,19 @@ func (b *Block) decode(data []byte) bool {
 		return false
 	case flags&^knownFlags != 0 || data[13] != 0:
 		return false
+	case (flags&flagPacked != 0) != b.Info.Packed || (id == 0 && b.Info.Packed):
+		return false
 	case (id == 0) != (nameBytes > 0) || nameBytes > stream.MaxNameBytes || nameBytes > len(rest):
 		return false
 	}
 	b.JSON = flags&flagJSON != 0
 	b.Name = stream.Name(rest[:nameBytes])
 	rest = rest[nameBytes:]
+	if b.Info.Packed {
+		if b.packed, rest = decodePacking(rest, count); b.packed == nil {
+			return false
+		}
+	}
 	if uint64(count)*endBytes > uint64(len(rest)) {
 		return false
 	}
@@ -116,112 +122,55 @@ func (b *Block) Has(ordinal uint32) bool {
 }
 
 // Run is up to n records from the one with this ordinal on, as many as the
-// block has. The ordinal must be in the block (see Has) and n at least 1. First
-// and Time of the run are left zero: only the log knows them. Nothing is copied
-// unless records have headers.
+// block has. The ordinal must be in the block (see Has) and n at least 1.
+// Nothing is copied unless records have headers.
+//
+// First and Time of the run are left zero: only the log knows them. In a packed
+// block they are set, and the run ends where the time changes.
 func (b *Block) Run(ordinal uint32, n int) stream.Run {
 	from := int(ordinal - b.Info.First)
 	to := min(from+n, len(b.ends))
 	whole := stream.Run{JSON: b.JSON, Bodies: b.bodies, Ends: b.ends}
+	if b.packed != nil {
+		to = b.packed.place(&whole, from, to)
+	}
 	run := whole.Slice(from, to)
-	run.First = 0
+	if b.packed == nil {
+		run.First = 0
+	}
 	if b.headers != nil {
 		run.Headers = decodeHeaders(b.headers, from, to)
 	}
 	return run
 }
 
+// Packed tells whether the block is one of a packed segment, that is whether it
+// knows offsets and times.
+func (b *Block) Packed() bool { return b.packed != nil }
+
+// Base is the offset of the block's first record; 0 unless the block is packed.
+func (b *Block) Base() stream.Offset {
+	if b.packed == nil {
+		return 0
+	}
+	return b.packed.base
+}
+
+// TimeOf is the time of the record with this ordinal, which must be in the
+// block; 0 unless the block is packed.
+func (b *Block) TimeOf(ordinal uint32) stream.Time {
+	if b.packed == nil {
+		return 0
+	}
+	return b.packed.times[b.packed.span(ordinal-b.Info.First)]
+}
+
 // Size is the memory that the block holds on to, in bytes, the data it was
 // decoded from included.
 func (b *Block) Size() int {
-	return int(unsafe.Sizeof(*b)) + int(b.Info.Length) + endBytes*len(b.ends) + len(b.Name)
-}
-
-func appendHeaders(p []byte, headers []stream.Header) []byte {
-	p = binary.AppendUvarint(p, uint64(len(headers)))
-	for _, h := range headers {
-		p = binary.AppendUvarint(p, uint64(len(h.Name)))
-		p = append(p, h.Name...)
-		p = binary.AppendUvarint(p, uint64(len(h.Value)))
-		p = append(p, h.Value...)
-	}
-	return p
-}
-
-// headersBytes is what appendHeaders appends.
-func headersBytes(headers []stream.Header) int {
-	n := uvarintBytes(len(headers))
-	for _, h := range headers {
-		n += uvarintBytes(len(h.Name)) + len(h.Name) + uvarintBytes(len(h.Value)) + len(h.Value)
+	n := int(unsafe.Sizeof(*b)) + int(b.Info.Length) + endBytes*len(b.ends) + len(b.Name)
+	if b.packed != nil {
+		n += b.packed.bytes()
 	}
 	return n
-}
-
-func uvarintBytes(v int) int {
-	n := 1
-	for ; v >= 0x80; v >>= 7 {
-		n++
-	}
-	return n
-}
-
-// validHeaders walks encoded record headers once, so that decodeHeaders cannot
-// fail later.
-func validHeaders(p []byte, records uint32) bool {
-	for range records {
-		count, n := binary.Uvarint(p)
-		if n <= 0 || count > MaxHeaders {
-			return false
-		}
-		p = p[n:]
-		for range 2 * count {
-			length, n := binary.Uvarint(p)
-			if n <= 0 || length > uint64(len(p)-n) {
-				return false
-			}
-			p = p[n+int(length):]
-		}
-	}
-	return len(p) == 0
-}
-
-// decodeHeaders decodes the headers of records [from, to).
-func decodeHeaders(p []byte, from, to int) [][]stream.Header {
-	for range from {
-		_, p = nextHeaders(p, false)
-	}
-	var any bool
-	out := make([][]stream.Header, to-from)
-	for i := range out {
-		out[i], p = nextHeaders(p, true)
-		any = any || out[i] != nil
-	}
-	if !any {
-		return nil
-	}
-	return out
-}
-
-// nextHeaders takes one record's headers off p, which was found valid.
-func nextHeaders(p []byte, keep bool) (headers []stream.Header, rest []byte) {
-	count, n := binary.Uvarint(p)
-	p = p[n:]
-	if keep && count > 0 {
-		headers = make([]stream.Header, 0, count)
-	}
-	for range count {
-		var name, value []byte
-		name, p = nextString(p)
-		value, p = nextString(p)
-		if keep {
-			headers = append(headers, stream.Header{Name: string(name), Value: string(value)})
-		}
-	}
-	return headers, p
-}
-
-func nextString(p []byte) (s, rest []byte) {
-	length, n := binary.Uvarint(p)
-	end := n + int(length)
-	return p[n:end], p[end:]
 }

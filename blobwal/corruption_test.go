@@ -15,7 +15,7 @@ import (
 // damaged are the golden segments that are small enough to spoil at every byte.
 func damaged(t testing.TB) [][]byte {
 	var out [][]byte
-	for _, name := range []string{"one-record", "empty-body", "headers", "mixed"} {
+	for _, name := range []string{"one-record", "empty-body", "headers", "mixed", "packed-one", "packed"} {
 		out = append(out, readGolden(t, name, nil))
 	}
 	return out
@@ -159,7 +159,7 @@ func TestLengthsMustAddUp(t *testing.T) {
 				object[entries-headerBytes+at] += delta
 			}
 			resum(object, len(object))
-			_, err := ParseObject(object)
+			_, err := Verify(object)
 			requireObjectError(t, err, "%s changed by %d", name, int8(delta))
 		}
 	}
@@ -211,7 +211,7 @@ func TestParsingCatchesAllButTheBlocks(t *testing.T) {
 	for i := range headerBytes {
 		header := bytes.Clone(object[:headerBytes])
 		header[i] ^= 0x10
-		_, _, err := parseHeader(header)
+		err := new(Index).parseHeader(header)
 		requireObjectError(t, err, "byte %d of the header", i)
 	}
 }

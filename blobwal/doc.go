@@ -20,7 +20,8 @@
 //
 // Numbers are lower-case hexadecimal of fixed width (cluster 32 digits, log 4,
 // node 8, group 13, the others 16), so that keys sort as their numbers do. All
-// are written create-only and never changed. Sequences count from 1.
+// are written create-only and never changed. Sequences count from 1. [ParseKey]
+// reads a segment's key back, and [ListSegments] lists what is under a prefix.
 //
 // # Segment, format version 1
 //
@@ -30,7 +31,7 @@
 //	header, 72 bytes
 //	 0  8  magic "PICOSEG\n"
 //	 8  2  version, 1
-//	10  2  flags, 0; bit 0 is kept for compacted segments
+//	10  2  flags: 1 packed; others are 0
 //	12 16  cluster
 //	28  2  log
 //	30  2  0
@@ -43,11 +44,14 @@
 //	block: consecutive records of one stream, n at least 1
 //	 0  8  stream id; 0 in a block whose records come with their stream's creation
 //	 8  4  n
-//	12  1  flags: 1 JSON, 2 record headers; others are 0. Bit 2 is kept for
-//	       blocks that carry base offset and time per run
+//	12  1  flags: 1 JSON, 2 record headers, 4 packed; others are 0
 //	13  1  0
 //	14  2  m, length of the name: 0 unless the id is 0, then 1 to 1024
 //	16  m  name
+//	       with flag 4: 8 bytes base, the offset of the first record in its
+//	       stream; 4 bytes t, 1 to n; then t spans, which say how many records
+//	       have the same time: 4 bytes number of records, at least 1, and 8 bytes
+//	       time, a signed number of Unix milliseconds
 //	    4  for each record: end of its body, counted from the first body's start
 //	       with flag 2: 4 bytes length of the record headers, then for each record
 //	       its number of headers, and for each header the length of the name, the
@@ -77,6 +81,13 @@
 // only where it says something the id does not: of a known stream the log, its
 // snapshots and its archive know the name, and repeating it in each block would
 // double the size of small appends.
+//
+// A packed segment is one that a [Packer] made of records read from others, for
+// compaction. All its blocks are packed, and no block of other segments is: in
+// what the writer wrote, only the log knows the offsets, and all records have
+// the time of their commit. A packed block always has an id and no name. Its
+// records have the offsets from base on without gaps; the numbers of its spans
+// add up to n, and neighbouring spans differ in time.
 //
 // Records of a segment are numbered through all its blocks: the first record
 // of a block has as its ordinal the number of records before the block. A
@@ -115,6 +126,16 @@
 // comes after every earlier one that shares a stream with it, whether those
 // were uploaded or given up. Segments without a common stream never wait for
 // each other. A stream not yet known by id is known by its name.
+//
+// # Packing
+//
+// A [Packer] takes runs as blocks give them, copies their bytes and cuts new
+// blocks: one goes on while stream, kind and the row of offsets do, up to
+// [MaxBlockBytes]. Its object follows from the records alone. It is put under a
+// sequence of the writer's own epoch, taken with [Writer.Reserve], by
+// [Writer.Put], create-only as all others are. It is not delivered to Sealed and
+// waits for nothing; who packs has to see to it that its records are still
+// wanted when it is there.
 //
 // # What the bucket is trusted with
 //

@@ -111,7 +111,7 @@ func (e *encoder) nameOf(i int) stream.Name {
 func (e *encoder) write(id Identity, sequence uint64) {
 	indexBytes := headerBytes + entryBytes*len(e.blocks)
 	object := make([]byte, 0, headerBytes+e.size+indexBytes+footerBytes)
-	object = appendHeader(object, id, sequence)
+	object = appendHeader(object, 0, id, sequence)
 	index := make([]byte, 0, indexBytes)
 	index = append(index, object...)
 	for i := range e.blocks {

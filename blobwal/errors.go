@@ -57,6 +57,13 @@ func (e *ObjectError) Error() string {
 // Unwrap is the bucket's error behind this one, if any.
 func (e *ObjectError) Unwrap() error { return e.cause }
 
+// Missing tells whether err says that an object is not in the bucket: it was
+// collected, if the log names it no more, and is lost, if it does.
+func Missing(err error) bool {
+	var fault *ObjectError
+	return errors.As(err, &fault) && fault.Fault == FaultMissing
+}
+
 func faultf(fault Fault, format string, args ...any) *ObjectError {
 	return &ObjectError{Fault: fault, Detail: fmt.Sprintf(format, args...)}
 }

@@ -55,12 +55,18 @@ func decodeAll(t require.TestingT, object []byte) (out []located) {
 }
 
 func contents(b *Block) (out []located) {
-	run := b.Run(b.First(), b.Len())
-	for i := range run.Len() {
-		out = append(out, located{
-			stream: b.Info.Stream, name: b.Name, json: b.JSON,
-			body: string(run.Body(i)), headers: fmt.Sprint(run.HeadersOf(i)),
-		})
+	for len(out) < b.Len() {
+		run := b.Run(b.First()+uint32(len(out)), b.Len())
+		for i := range run.Len() {
+			r := located{
+				stream: b.Info.Stream, name: b.Name, json: b.JSON,
+				body: string(run.Body(i)), headers: fmt.Sprint(run.HeadersOf(i)),
+			}
+			if b.Packed() {
+				r.offset, r.time = run.First+stream.Offset(i), run.Time
+			}
+			out = append(out, r)
+		}
 	}
 	return out
 }
@@ -71,6 +77,8 @@ type located struct {
 	json    bool
 	body    string
 	headers string
+	offset  stream.Offset // only in packed segments
+	time    stream.Time   // only in packed segments
 }
 
 // expected is what decodeAll must give for appends in segment order.

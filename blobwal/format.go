@@ -24,7 +24,9 @@ const MaxBlockBytes = 64 << 10
 const MaxObjectBytes = 1 << 30
 
 const (
-	headerMagic = "PICOSEG\n"
+	headerMagic  = "PICOSEG\n"
+	headerPacked = 1 << 0 // of the header's flags
+
 	footerMagic = "\nGESOCIP"
 
 	headerBytes = 72
@@ -43,6 +45,7 @@ func checksum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
 type Index struct {
 	Identity Identity
 	Sequence uint64
+	Packed   bool   // written by a [Packer], not by a [Writer]
 	Size     uint64 // bytes of the object
 	Records  uint32 // in all blocks
 	Blocks   []BlockInfo
@@ -51,6 +54,7 @@ type Index struct {
 // BlockInfo is a block's line in the index.
 type BlockInfo struct {
 	Number   uint32    // its place among the blocks, from 0
+	Packed   bool      // as its segment is
 	Stream   stream.ID // 0 when the block carries a name instead
 	Position uint64    // of its first byte in the object
 	Length   uint32    // bytes
@@ -86,7 +90,19 @@ func Footprint(object []byte) int {
 		return len(object)
 	}
 	perBlock := int(unsafe.Sizeof(BlockInfo{})+unsafe.Sizeof(Block{})) + int(unsafe.Sizeof(uintptr(0)))
-	return cap(object) + int(unsafe.Sizeof(Index{})) + f.blocks()*perBlock + int(f.records)*endBytes
+	times := 0
+	if IsPacked(object) {
+		perBlock += int(unsafe.Sizeof(packing{}))
+		times = min(int(f.records)*timeBytes, len(object)) // each is decoded to what it is encoded in
+	}
+	return cap(object) + int(unsafe.Sizeof(Index{})) + f.blocks()*perBlock + int(f.records)*endBytes + times
+}
+
+// IsPacked tells whether an object begins as a packed segment does. It checks
+// nothing else.
+func IsPacked(object []byte) bool {
+	return len(object) >= headerBytes && string(object[:8]) == headerMagic &&
+		binary.BigEndian.Uint16(object[10:])&headerPacked != 0
 }
 
 // ParseObject reads header, footer and index of a whole object and checks them
@@ -122,11 +138,11 @@ func Verify(object []byte) (*Index, error) {
 	return index, nil
 }
 
-func appendHeader(b []byte, id Identity, sequence uint64) []byte {
+func appendHeader(b []byte, flags uint16, id Identity, sequence uint64) []byte {
 	start := len(b)
 	b = append(b, headerMagic...)
 	b = binary.BigEndian.AppendUint16(b, Version)
-	b = binary.BigEndian.AppendUint16(b, 0)
+	b = binary.BigEndian.AppendUint16(b, flags)
 	b = append(b, id.Cluster[:]...)
 	b = binary.BigEndian.AppendUint16(b, id.Log)
 	b = binary.BigEndian.AppendUint16(b, 0)
@@ -137,27 +153,31 @@ func appendHeader(b []byte, id Identity, sequence uint64) []byte {
 	return binary.BigEndian.AppendUint32(b, checksum(b[start:]))
 }
 
-func parseHeader(b []byte) (id Identity, sequence uint64, err error) {
+// parseHeader reads what a header says of its segment into x.
+func (x *Index) parseHeader(b []byte) error {
+	flags := binary.BigEndian.Uint16(b[10:])
 	switch {
 	case string(b[:8]) != headerMagic:
-		return id, 0, faultf(FaultFormat, "it does not begin as a segment does")
+		return faultf(FaultFormat, "it does not begin as a segment does")
 	case checksum(b[:68]) != binary.BigEndian.Uint32(b[68:]):
-		return id, 0, faultf(FaultChecksum, "the header does not match its checksum")
+		return faultf(FaultChecksum, "the header does not match its checksum")
 	case binary.BigEndian.Uint16(b[8:]) != Version:
-		return id, 0, versionFault(binary.BigEndian.Uint16(b[8:]))
-	case binary.BigEndian.Uint16(b[10:]) != 0 || binary.BigEndian.Uint16(b[30:]) != 0:
-		return id, 0, faultf(FaultFormat, "the header has flags of a later release")
+		return versionFault(binary.BigEndian.Uint16(b[8:]))
+	case flags&^headerPacked != 0 || binary.BigEndian.Uint16(b[30:]) != 0:
+		return faultf(FaultFormat, "the header has flags of a later release")
 	}
+	id := &x.Identity
 	copy(id.Cluster[:], b[12:])
 	id.Log = binary.BigEndian.Uint16(b[28:])
 	id.Node = binary.BigEndian.Uint32(b[32:])
 	id.Epoch = binary.BigEndian.Uint64(b[36:])
 	copy(id.Incarnation[:], b[44:])
-	sequence = binary.BigEndian.Uint64(b[60:])
-	if sequence == 0 {
-		return id, 0, faultf(FaultFormat, "the sequence is 0")
+	x.Sequence = binary.BigEndian.Uint64(b[60:])
+	x.Packed = flags&headerPacked != 0
+	if x.Sequence == 0 {
+		return faultf(FaultFormat, "the sequence is 0")
 	}
-	return id, sequence, nil
+	return nil
 }
 
 func versionFault(version uint16) error {
@@ -235,16 +255,16 @@ func parseIndex(b []byte, f *footer) (*Index, error) {
 	if checksum(b) != f.crc {
 		return nil, faultf(FaultChecksum, "the index does not match its checksum")
 	}
-	id, sequence, err := parseHeader(b)
-	if err != nil {
+	x := &Index{Size: f.size, Records: f.records}
+	if err := x.parseHeader(b); err != nil {
 		return nil, err
 	}
-	x := &Index{Identity: id, Sequence: sequence, Size: f.size, Records: f.records, Blocks: make([]BlockInfo, f.blocks())}
+	x.Blocks = make([]BlockInfo, f.blocks())
 	position, first := uint64(headerBytes), uint64(0)
 	b = b[headerBytes:]
 	for i := range x.Blocks {
 		info := BlockInfo{
-			Number: uint32(i), Position: position, First: uint32(first),
+			Number: uint32(i), Packed: x.Packed, Position: position, First: uint32(first),
 			Stream: stream.ID(binary.BigEndian.Uint64(b)),
 			Length: binary.BigEndian.Uint32(b[8:]),
 			Count:  binary.BigEndian.Uint32(b[12:]),

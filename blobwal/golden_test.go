@@ -39,6 +39,37 @@ func goldenSegments() map[string][]*Append {
 	}
 }
 
+// goldenPacked are packed segments of format version 1, by file.
+func goldenPacked() map[string][]packedRun {
+	jsonRun := runOf(3, 1<<40, 1_700_000_000_123, `{"a":1}`, `[1,2]`, `"x"`).asJSON()
+	withHeaders := runOf(9, 7, 1_700_000_000_001, "body one", "", "body three")
+	withHeaders.run.Headers = [][]stream.Header{{{Name: "type", Value: "order"}}, nil, {{Name: "größe", Value: "v"}}}
+	return map[string][]packedRun{
+		"packed-one": {runOf(1, 0, 1_700_000_000_000, "hello, stream")},
+		"packed": {
+			runOf(1, 0, 1_700_000_000_000, "a", "bb"), runOf(1, 2, 1_700_000_000_000, "ccc"), runOf(1, 3, 1_700_000_000_500, "dddd"),
+			runOf(1, 100, 1_700_000_001_000, "after a gap"), jsonRun,
+			runOf(9, 5, 1_700_000_000_000, "before", "headers"), withHeaders,
+			runOf(1<<48-1, stream.MaxOffset-1, -1, "the last record there can be"),
+		},
+	}
+}
+
+func TestGoldenPackedSegments(t *testing.T) {
+	for name, runs := range goldenPacked() {
+		t.Run(name, func(t *testing.T) {
+			packed := pack(t, runs)
+			golden := readGolden(t, name, packed.Object)
+			assert.Equal(t, golden, packed.Object, "the bytes of version 1 have changed")
+			assert.Equal(t, recordsOf(runs), decodeAll(t, golden))
+			index, err := ParseObject(golden)
+			require.NoError(t, err)
+			assert.True(t, index.Packed)
+			assert.Equal(t, someone().Segment(goldenSequence), index.ID())
+		})
+	}
+}
+
 const goldenSequence = 4711
 
 func TestGoldenSegments(t *testing.T) {
@@ -60,7 +91,7 @@ func TestGoldenSegments(t *testing.T) {
 func TestEveryGoldenFileIsTested(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.hex")
 	require.NoError(t, err)
-	assert.Len(t, files, len(goldenSegments()))
+	assert.Len(t, files, len(goldenSegments())+len(goldenPacked()))
 }
 
 // readGolden reads a golden file: hexadecimal digits, 32 bytes a line.

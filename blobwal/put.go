@@ -65,48 +65,55 @@ func checkSame(ctx context.Context, bucket *blob.Bucket, key string, want []byte
 	}
 }
 
-// putResult is how the upload of one object went.
-type putResult struct {
-	tries int
-	took  time.Duration // of the try that succeeded
-	err   error
+// PutPolicy bounds the upload of one object.
+type PutPolicy struct {
+	TryTimeout time.Duration // of one try
+	Deadline   time.Duration // of all tries together
+	// Failed, when set, is told of every try that failed, from 1 on.
+	Failed func(try int, err error)
 }
 
-// putPolicy bounds an upload.
-type putPolicy struct {
-	tryTimeout time.Duration
-	deadline   time.Duration // of all tries together
-	failed     func(try int, err error)
+// PutResult is how an upload went.
+type PutResult struct {
+	Tries int
+	Took  time.Duration // of the try that succeeded
 }
 
-// put repeats createOnly with growing, jittered pauses until it succeeds, finds
-// somebody else's object, or the deadline passes.
-func put(ctx context.Context, bucket *blob.Bucket, key string, body []byte, policy putPolicy) putResult {
-	ctx, cancel := context.WithTimeout(ctx, policy.deadline)
+// Put writes an object that must not change once it exists. It tries again with
+// growing, jittered pauses until the object holds exactly these bytes, whoever
+// put them there, or holds others, which is an [*ObjectError] of [FaultForeign],
+// or the policy's deadline or ctx ends it. Then the error is that of the last
+// try, and the object may exist nevertheless, also later: a request may be under
+// way.
+func Put(ctx context.Context, bucket *blob.Bucket, key string, object []byte, policy PutPolicy) (PutResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, policy.Deadline)
 	defer cancel()
-	var out putResult
+	var out PutResult
 	var last error
 	try := func() (time.Duration, error) {
-		out.tries++
+		out.Tries++
 		started := time.Now()
-		ctx, cancel := context.WithTimeout(ctx, policy.tryTimeout)
+		ctx, cancel := context.WithTimeout(ctx, policy.TryTimeout)
 		defer cancel()
-		err := createOnly(ctx, bucket, key, body)
+		err := createOnly(ctx, bucket, key, object)
 		if err == nil {
 			return time.Since(started), nil
 		}
 		last = err
-		policy.failed(out.tries, err)
+		if policy.Failed != nil {
+			policy.Failed(out.Tries, err)
+		}
 		if isForeign(err) {
 			return 0, backoff.Permanent(err)
 		}
 		return 0, err
 	}
-	out.took, out.err = backoff.Retry(ctx, try, backoff.WithBackOff(putBackOff()), backoff.WithMaxElapsedTime(0))
-	if out.err != nil {
-		out.err = last // Retry may answer with the context's error, which says less
+	var err error
+	out.Took, err = backoff.Retry(ctx, try, backoff.WithBackOff(putBackOff()), backoff.WithMaxElapsedTime(0))
+	if err != nil && last != nil {
+		err = last // Retry may answer with the context's error, which says less
 	}
-	return out
+	return out, err
 }
 
 func putBackOff() *backoff.ExponentialBackOff {

@@ -85,7 +85,7 @@ func (w *Writer) Add(a *Append) error {
 	case w.fatal != nil:
 		return w.fatal
 	case w.closed:
-		return stream.Errorf(stream.CodeUnavailable, "this node is shutting down; nothing was written")
+		return errClosed()
 	case w.stats.Backlog+bytes > w.config.BacklogBytes:
 		return stream.Errorf(stream.CodeOverloaded,
 			"%d bytes wait to be stored, and %d more exceed the bound of %d; nothing was written",
@@ -95,6 +95,10 @@ func (w *Writer) Add(a *Append) error {
 	w.open(bytes).add(a, bytes, now)
 	w.pump(now)
 	return nil
+}
+
+func errClosed() error {
+	return stream.Errorf(stream.CodeUnavailable, "this node is shutting down; nothing was written")
 }
 
 func (w *Writer) check(a *Append, bytes int) error {
@@ -210,18 +214,21 @@ func (w *Writer) seal(now time.Time) {
 func (w *Writer) upload(s *segment, g *group, fatal error) {
 	defer w.routines.Done()
 	w.encode(s, g)
-	result := putResult{err: fatal}
+	err, result := fatal, PutResult{}
 	if fatal == nil {
-		result = w.put(s.sealed)
+		result, err = w.put(w.ctx, s.sealed.Key, s.sealed.Object, 1)
 	}
-	s.sealed.Err = w.finalError(s.sealed, result)
-	s.seal.Put, s.seal.Tries, s.seal.GivenUp = result.took, result.tries, result.err != nil
+	s.sealed.Err = w.finalError(s.sealed.ID, result.Tries, err)
+	s.seal.Put, s.seal.Tries, s.seal.GivenUp = result.Took, result.Tries, err != nil
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.free++
 	w.recycle(g)
-	w.count(result, s)
+	w.count(result, s.sealed.Size, s.sealed.Err)
+	if err == nil {
+		w.meanPut = moveMean(w.meanPut, result.Took)
+	}
 	w.order.ended(s)
 	w.pump(time.Now())
 	w.deliver()
@@ -237,12 +244,14 @@ func (w *Writer) encode(s *segment, g *group) {
 	s.seal.Blocks, s.seal.Records, s.seal.Bytes = encoded.Blocks, encoded.Records, len(encoded.Object)
 }
 
-func (w *Writer) put(out *Sealed) putResult {
-	return put(w.ctx, w.config.Bucket, out.Key, out.Object, putPolicy{
-		tryTimeout: w.config.PutTimeout,
-		deadline:   w.config.Deadline,
-		failed: func(try int, err error) {
-			w.config.Logger.Warn("a try to put a segment failed", "key", out.Key, "try", try, "error", err)
+// put puts an object with the writer's bounds, times a factor, and counts tries
+// that fail.
+func (w *Writer) put(ctx context.Context, key string, object []byte, times time.Duration) (PutResult, error) {
+	return Put(ctx, w.config.Bucket, key, object, PutPolicy{
+		TryTimeout: times * w.config.PutTimeout,
+		Deadline:   times * w.config.Deadline,
+		Failed: func(try int, err error) {
+			w.config.Logger.Warn("a try to put a segment failed", "key", key, "try", try, "error", err)
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.stats.PutFailures++
@@ -251,16 +260,16 @@ func (w *Writer) put(out *Sealed) putResult {
 }
 
 // finalError is what an abandoned upload is reported as.
-func (w *Writer) finalError(out *Sealed, result putResult) error {
+func (w *Writer) finalError(id SegmentID, tries int, err error) error {
 	switch {
-	case result.err == nil:
+	case err == nil:
 		return nil
-	case isForeign(result.err):
-		return stream.Errorf(stream.CodeInternal, "segment %s: %w", out.ID, result.err)
+	case isForeign(err):
+		return stream.Errorf(stream.CodeInternal, "segment %s: %w", id, err)
 	default:
-		w.config.Logger.Error("a segment is given up", "key", out.Key, "tries", result.tries, "error", result.err)
+		w.config.Logger.Error("a segment is given up", "segment", id, "tries", tries, "error", err)
 		return stream.Errorf(stream.CodeUnavailable,
-			"the bucket did not take segment %s in %d tries; nothing was written: %w", out.ID, result.tries, result.err)
+			"the bucket did not take segment %s in %d tries; nothing was written: %w", id, tries, err)
 	}
 }
 
@@ -273,15 +282,16 @@ func (w *Writer) recycle(g *group) {
 	}
 }
 
-func (w *Writer) count(result putResult, s *segment) {
-	w.stats.Retries += uint64(max(result.tries-1, 0))
+// count counts an upload of so many bytes that ended with err, as finalError
+// made it.
+func (w *Writer) count(result PutResult, bytes uint64, err error) {
+	w.stats.Retries += uint64(max(result.Tries-1, 0))
 	switch {
-	case result.err == nil:
+	case err == nil:
 		w.stats.Puts++
-		w.stats.Bytes += s.sealed.Size
-		w.meanPut = moveMean(w.meanPut, result.took)
-	case isForeign(result.err) && w.fatal == nil:
-		w.fatal = s.sealed.Err
+		w.stats.Bytes += bytes
+	case isForeign(err) && w.fatal == nil:
+		w.fatal = err
 	}
 }
 
