@@ -222,7 +222,9 @@ func (m *Pack) code(c *coder) {
 	number(c, 3, &m.Level)
 	c.signed(4, (*int64)(&m.Oldest))
 	c.signed(5, (*int64)(&m.Newest))
-	codeGivenUp(c, 6, &m.GivenUp)
+	number(c, 6, &m.First)
+	number(c, 7, &m.Last)
+	codeGivenUp(c, 8, &m.GivenUp)
 	if c.decoding && len(m.GivenUp) > MaxGivenUp {
 		c.fail("%d sequences given up; at most %d are allowed", len(m.GivenUp), MaxGivenUp)
 	}

@@ -165,6 +165,8 @@ type Pack struct {
 	Level    uint8  // at least 1: how often its records were rewritten, at most
 	Oldest   stream.Time
 	Newest   stream.Time // of its records
+	First    stream.ID   // the lowest and the highest stream that its records are for
+	Last     stream.ID
 	// GivenUp is as in CommitSegment.
 	GivenUp []uint64
 }

@@ -128,7 +128,7 @@ func goldens() []golden {
 		{"12-doom-v1", "Three segments that nothing refers to.", one(&commands.Doom{Slots: []uint32{0, 300, 1<<32 - 1}})},
 		{"13-collected-v1", "Their objects are gone.", one(&commands.Collected{Slots: []uint32{0, 300}})},
 		{"14-pack-v1", "A packed segment of level 2, with records of one minute; sequence 8 is given up.", one(&commands.Pack{
-			Sequence: 9, Size: 1 << 25, Level: 2, Oldest: 1_700_000_000_000, Newest: 1_700_000_060_000, GivenUp: []uint64{8},
+			Sequence: 9, Size: 1 << 25, Level: 2, Oldest: 1_700_000_000_000, Newest: 1_700_000_060_000, First: 7, Last: 9, GivenUp: []uint64{8},
 		})},
 		{"15-swap-v1", "Two runs: three pieces of stream 7; a fork's one piece, cut, that lies before them.", one(commands.NewSwap(300, 9, []commands.Run{
 			{ID: 7, First: 40, Ordinal: 100, Bytes: 2000, Pieces: []commands.Piece{{Slot: 5, Ordinal: 0, Count: 3}, {Slot: 6, Ordinal: 9, Count: 1}, {Slot: 2, Ordinal: 70_000, Count: 20}}},

@@ -167,6 +167,7 @@ func drawCommand(t *rapid.T) commands.Command {
 		return &commands.Pack{
 			Sequence: edges(t, "sequence"), Size: edges(t, "size"), Level: rapid.Uint8().Draw(t, "level"),
 			Oldest: stream.Time(rapid.Int64().Draw(t, "oldest")), Newest: stream.Time(rapid.Int64().Draw(t, "newest")),
+			First: stream.ID(edges(t, "first")), Last: stream.ID(edges(t, "last")),
 			GivenUp: rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "given up"),
 		}
 	case commands.KindSwap:

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,6 +33,8 @@ type Row struct {
 	Previous     RowID // the ID of the row at Index-1; 0 for the first row
 	DatabaseTime stream.Time
 	Payload      []byte // an encoded [Payload]
+	Origin       Origin // under which it was inserted
+	Summary      Summary
 }
 
 // Position is the row's place.
@@ -42,7 +45,9 @@ type Insert struct {
 	Origin  Origin
 	Payload []byte // an encoded [Payload] of 1 to MaxPayload bytes
 	// Applied is the last row that the proposer applied. The log refuses the
-	// insert when that row is not there any more.
+	// insert when that row is not there any more: with [ErrTruncated] when it
+	// was truncated and others after it, otherwise with [ErrLostTail]. The zero
+	// Position is before the first row.
 	Applied Position
 	Summary Summary
 }
@@ -69,6 +74,27 @@ type Snapshot struct {
 	Bytes     int64
 	Taken     stream.Time
 	Confirmed bool // by another node's digest or a replay; only then it may be installed
+}
+
+// ArchiveDigest names an archive object by what it holds; the object after it
+// carries it. Zero stands before the first object.
+type ArchiveDigest [32]byte
+
+// String is the digest in hexadecimal.
+func (d ArchiveDigest) String() string { return hex.EncodeToString(d[:]) }
+
+// Archive is the log's record of its rows that are in the bucket, and of those
+// that are only there. Truncated.Index <= Head.Index always; the zero value is
+// a log of which nothing was archived.
+type Archive struct {
+	Head   Position      // the last row that is in an archive object
+	Key    string        // of the object that holds it; "" before the first
+	Digest ArchiveDigest // of that object
+	// Announced is the last row of the object after it, once that was decided
+	// and until it is written: whoever writes it writes the same. 0: nothing is.
+	Announced Index
+	// Truncated is the last row that left the log: those after it are there.
+	Truncated Position
 }
 
 // Heartbeat is what a node last told about itself. It decides nothing.
@@ -108,6 +134,25 @@ var (
 // not name its predecessor, a payload does not match its digest. Reading again
 // gives the same.
 var ErrDamaged = errors.New("the log is damaged")
+
+// ErrTruncated is a row asked for, or applied last by a proposer, that left the
+// log after it was archived; it is a [*TruncatedError].
+var ErrTruncated = errors.New("the log is truncated")
+
+// TruncatedError names the first row that the log still holds. Those before it
+// are in the archive.
+type TruncatedError struct {
+	After Index // rows after this one were asked for
+	First Index // the first kept row; the log may end before it
+}
+
+// Error names the rows that are gone.
+func (e *TruncatedError) Error() string {
+	return fmt.Sprintf("%v: rows %d to %d are only in the archive", ErrTruncated, e.After+1, e.First-1)
+}
+
+// Is makes the error match [ErrTruncated].
+func (e *TruncatedError) Is(target error) bool { return target == ErrTruncated }
 
 // LostTailError says that the log does not hold a row that this node applied:
 // the database was restored from an older copy, or failed over to a replica

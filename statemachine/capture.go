@@ -107,7 +107,7 @@ func (s *State) copyRow(id stream.ID, p place) rowCopy {
 // The row is locked.
 func (s *State) keepSegment(slot uint32, page *segmentPage) {
 	at := int(slot % pageRows)
-	if s.running == nil || uint64(slot) >= s.running.segments || !page.capture.wants(s.running.generation, at) {
+	if s.running == nil || uint64(slot) >= s.running.slots || !page.capture.wants(s.running.generation, at) {
 		return
 	}
 	page.capture.keep(s.running.generation, at, page.rows[at])

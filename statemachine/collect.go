@@ -12,7 +12,10 @@ func (s *State) doom(m *commands.Doom, out *Result) {
 	}
 	for _, slot := range m.Slots {
 		if g := s.segment(slot); g != nil && g.Dead() && g.Doomed == 0 {
-			s.changeSegment(slot, func(g *Segment) { g.Doomed = max(s.logTime, 1) })
+			row := s.beginSegment(slot)
+			row.Doomed = max(s.logTime, 1) // zero would say that it is not
+			s.endSegment(slot, row)
+			s.counts.Doomed++
 			out.Removed++
 		}
 	}

@@ -57,8 +57,11 @@ func (s *State) compareConfig(p place, m *commands.Create, closed bool) Verdict 
 		sameType = sameType || m.Config.ContentType == ""
 		sameExpiry = sameExpiry || m.Config.Expiry.Kind == stream.ExpiresNever
 	}
-	asked := m.Config.Retention
-	sameRetention := asked == (stream.Retention{}) || (r.retained() && asked == p.side().retention)
+	var keeps stream.Retention
+	if r.retained() {
+		keeps = p.side().retention
+	}
+	sameRetention := m.Config.Retention.Or(keeps) == keeps // what is left open is not compared
 	if sameType && sameExpiry && sameRetention && r.closed() == closed && s.descends(p.side(), m.Fork) {
 		return Exists
 	}

@@ -104,7 +104,8 @@ func (s *State) hashProducer(id stream.ID, p *producer) uint64 {
 func hashSegment(slot uint32, segment *Segment) uint64 {
 	return hash(itemSegment, uint64(slot)<<32|uint64(segment.Node), uint64(segment.Epoch), segment.Sequence, segment.Size,
 		segment.Referenced, uint64(segment.Time), uint64(segment.Extents)<<32|uint64(segment.Level),
-		uint64(segment.Oldest), uint64(segment.Newest), uint64(segment.Doomed))
+		uint64(segment.Oldest), uint64(segment.Newest), uint64(segment.Doomed),
+		uint64(segment.First), uint64(segment.Last))
 }
 
 func hashNode(n *node) uint64 {

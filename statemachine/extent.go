@@ -87,9 +87,7 @@ func (s *State) addExtent(id stream.ID, p place, e Extent) {
 		return
 	}
 	*extents = append(*extents, e)
-	s.items += hashExtent(id, e)
-	s.counts.Extents++
-	s.refer(e.Segment, 1, int64(e.Bytes))
+	s.countExtent(id, e)
 }
 
 // grow makes room for one more with an eighth of slack: appending alone would
@@ -118,6 +116,13 @@ func (s *State) dropBelow(id stream.ID, extents []Extent, to stream.Offset) []Ex
 	default:
 		return rest
 	}
+}
+
+// countExtent adds an extent to the digest and to its segment's references.
+func (s *State) countExtent(id stream.ID, e Extent) {
+	s.items += hashExtent(id, e)
+	s.counts.Extents++
+	s.refer(e.Segment, 1, int64(e.Bytes))
 }
 
 // dropExtent takes an extent out of the digest and of its segment's references.

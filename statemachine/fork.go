@@ -75,8 +75,8 @@ func (s *State) inherit(m *commands.Create, out *AppendResult) (heritage, Verdic
 	if h.config.Expiry.Kind == stream.ExpiresNever {
 		h.config.Expiry = r.expiryConfig()
 	}
-	if r.retained() && h.config.Retention == (stream.Retention{}) {
-		h.config.Retention = p.side().retention
+	if r.retained() {
+		h.config.Retention = h.config.Retention.Or(p.side().retention)
 	}
 	*out = AppendResult{} // it is about the fork from here on
 	return h, Accepted

@@ -25,9 +25,10 @@ type stripe struct {
 	_ [40]byte
 }
 
-// directory finds pages; chunks in which there never was one are nil. The apply goroutine adds and drops pages and writes
-// rows under their stripe's lock; it reads rows without one. Readers find pages
-// without a lock and read rows under the stripe's read lock.
+// directory finds pages; chunks in which there never was one are nil. The apply
+// goroutine adds and drops pages and writes rows under their stripe's lock; it
+// reads rows without one. Readers find pages without a lock and read rows under
+// the stripe's read lock.
 type directory[P any] struct {
 	chunks atomic.Pointer[[]*chunk[P]]
 	locks  [stripes]stripe

@@ -145,8 +145,8 @@ func (x *restorer) readSegments(c *codec) {
 	if c.err != nil {
 		return
 	}
-	if x.s.counts.Slots+uint64(len(rows)) > x.head.segments {
-		c.fail("more slots than the %d announced", x.head.segments)
+	if x.s.counts.Slots+uint64(len(rows)) > x.head.slots {
+		c.fail("more slots than the %d announced", x.head.slots)
 		return
 	}
 	for _, row := range rows {
@@ -157,13 +157,25 @@ func (x *restorer) readSegments(c *codec) {
 		case row == Segment{}:
 			x.s.free = append(x.s.free, slot) // ascending, so a heap
 			continue
-		case row.Epoch == 0 || row.Oldest > row.Newest || row.Newest > row.Time || (row.Doomed != 0 && row.Extents > 0):
+		case row.Epoch == 0 || row.Oldest > row.Newest || row.Newest > row.Time || row.First > row.Last || (row.Doomed != 0 && row.Extents > 0):
 			c.fail("the segment in slot %d breaks a rule of its row", slot)
 			return
 		}
 		row.Referenced, row.Extents = 0, 0
 		x.s.setSegment(slot, row)
 	}
+}
+
+// sound tells whether the row is one that commands can have made until a log
+// time.
+func (g *Segment) sound(now stream.Time) bool {
+	if g.Doomed != 0 && (!g.Dead() || g.Doomed < g.Time || g.Doomed > max(now, 1)) {
+		return false
+	}
+	if g.Level == 0 && (g.Oldest != g.Time || g.Newest != g.Time) {
+		return false
+	}
+	return g.Epoch != 0 && g.Oldest <= g.Newest && g.Newest <= g.Time && g.Time <= now
 }
 
 func (x *restorer) readStreams(c *codec) {
@@ -300,8 +312,8 @@ func (e Extent) sound() bool {
 // finish checks what only the whole can show.
 func (x *restorer) finish() error {
 	s := x.s
-	if s.counts.Slots != x.head.segments {
-		return fmt.Errorf("%d slots where %d were announced", s.counts.Slots, x.head.segments)
+	if s.counts.Slots != x.head.slots {
+		return fmt.Errorf("%d slots where %d were announced", s.counts.Slots, x.head.slots)
 	}
 	for slot := range x.recorded {
 		if got, _ := s.View().Segment(uint32(slot)); got != x.recorded[slot] {

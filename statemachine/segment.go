@@ -18,6 +18,8 @@ type Segment struct {
 	Oldest     stream.Time // of its records; Time at level 0, where all records have it
 	Newest     stream.Time
 	Doomed     stream.Time // log time since when nothing can refer to it; 0: not doomed
+	First      stream.ID   // the lowest and the highest stream that a packed one was written for; 0 at level 0
+	Last       stream.ID
 	Node       commands.NodeID
 	Extents    uint32 // extents in it; 0: the segment is dead
 	Level      uint8  // 0: written by appends; else packed, its records rewritten at most so often
@@ -68,7 +70,9 @@ func (s *State) setSegment(slot uint32, segment Segment) {
 	n := uint64(slot / pageRows)
 	page := s.segments.at(n)
 	if page == nil {
-		page = &segmentPage{capture: capture[Segment]{taken: s.snapshots}}
+		// Nothing of it is taken: where slots are used again, a running snapshot has
+		// to learn that they were empty.
+		page = new(segmentPage)
 		s.segments.put(n, page)
 	}
 	lock := s.segments.lock(n)
@@ -105,34 +109,49 @@ func (s *State) segment(slot uint32) *Segment {
 	return &page.rows[slot%pageRows]
 }
 
-// changeSegment lets change write a segment's row.
-func (s *State) changeSegment(slot uint32, change func(*Segment)) {
+// beginSegment locks a segment's row for writing, after a running snapshot has
+// got it as it was, and takes it out of the digest. endSegment puts it as it is
+// then back and unlocks it.
+func (s *State) beginSegment(slot uint32) *Segment {
 	n := uint64(slot / pageRows)
-	lock := s.segments.lock(n)
-	lock.Lock()
-	s.changeLocked(s.segments.at(n), slot, change)
-	lock.Unlock()
+	s.segments.lock(n).Lock()
+	page := s.segments.at(n)
+	s.keepSegment(slot, page)
+	row := &page.rows[slot%pageRows]
+	s.items -= hashSegment(slot, row)
+	return row
 }
 
-// changeLocked is changeSegment while the segment's page is locked.
-func (s *State) changeLocked(page *segmentPage, slot uint32, change func(*Segment)) {
-	row := &page.rows[slot%pageRows]
-	s.keepSegment(slot, page)
-	s.items -= hashSegment(slot, row)
-	s.countSegment(row, -1)
-	change(row)
-	s.countSegment(row, 1)
+func (s *State) endSegment(slot uint32, row *Segment) {
 	s.items += hashSegment(slot, row)
+	s.segments.lock(uint64(slot / pageRows)).Unlock()
 }
 
 // refer changes what is known of the references to a segment.
 func (s *State) refer(slot uint32, extents int32, bytes int64) {
-	s.changeSegment(slot, func(g *Segment) { g.refer(extents, bytes) })
+	row := s.beginSegment(slot)
+	s.addReferences(row, extents, bytes)
+	s.endSegment(slot, row)
 }
 
-func (g *Segment) refer(extents int32, bytes int64) {
+// addReferences adds references to a segment, or takes some from it. Its row is
+// locked. This is a part of every append, so it touches no count but those that
+// change.
+func (s *State) addReferences(g *Segment, extents int32, bytes int64) {
+	c := &s.counts
+	wasDead := g.Dead()
 	g.Extents += uint32(extents)
 	g.Referenced += uint64(bytes)
+	c.Referenced += uint64(bytes)
+	switch dead := g.Dead(); {
+	case dead == wasDead:
+	case dead:
+		c.Dead++
+		c.DeadBytes += g.Size
+	default:
+		c.Dead--
+		c.DeadBytes -= g.Size
+	}
 }
 
 // referAll is refer for all extents of a stream, which comes with them or, when
@@ -150,14 +169,19 @@ func (s *State) referAll(extents []Extent, by int32) {
 			for ; run < len(extents) && extents[run].Segment == slot; run++ {
 				bytes += int64(extents[run].Bytes)
 			}
-			s.changeLocked(page, slot, func(g *Segment) { g.refer(by*int32(run), int64(by)*bytes) })
+			row := &page.rows[slot%pageRows]
+			s.keepSegment(slot, page)
+			s.items -= hashSegment(slot, row)
+			s.addReferences(row, by*int32(run), int64(by)*bytes)
+			s.items += hashSegment(slot, row)
 			extents = extents[run:]
 		}
 		lock.Unlock()
 	}
 }
 
-// removeSegment empties a slot.
+// removeSegment empties a slot. A page without segments goes, unless a running
+// snapshot may still come for what was kept of it: then with the snapshot.
 func (s *State) removeSegment(slot uint32) {
 	n := uint64(slot / pageRows)
 	page := s.segments.at(n)
@@ -171,11 +195,7 @@ func (s *State) removeSegment(slot uint32) {
 	page.live--
 	lock.Unlock()
 	heap.Push(&s.free, slot)
-	switch {
-	case page.live > 0:
-	case s.running != nil:
-		s.emptiedSegments = append(s.emptiedSegments, n) // it may hold rows kept for the snapshot
-	default:
+	if page.live == 0 && (s.running == nil || n*pageRows >= s.running.slots) {
 		s.segments.put(n, nil)
 	}
 }

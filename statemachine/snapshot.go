@@ -25,7 +25,7 @@ type Snapshot struct {
 	nodes      []node
 	ring       []checkpoint
 	lastDense  uint64
-	segments   uint64
+	slots      uint64
 	started    atomic.Bool
 	ended      atomic.Bool // nothing more is needed from the state
 }
@@ -43,7 +43,7 @@ func (s *State) BeginSnapshot() *Snapshot {
 	}
 	s.snapshots++
 	p := &Snapshot{
-		s: s, generation: s.snapshots, scalars: s.scalars(), lastDense: s.lastDense, segments: s.counts.Slots,
+		s: s, generation: s.snapshots, scalars: s.scalars(), lastDense: s.lastDense, slots: s.counts.Slots,
 		ring: slices.Clone(s.ring.list),
 	}
 	for _, n := range s.nodes.list {
@@ -92,8 +92,8 @@ func (p *Snapshot) Encode(w io.Writer) error {
 // encodeSegments writes one chunk per page of segments.
 func (p *Snapshot) encodeSegments(e *chunkWriter) error {
 	rows := make([]Segment, 0, pageRows)
-	for n := uint64(0); n*pageRows < p.segments; n++ {
-		rows = rows[:min(pageRows, p.segments-n*pageRows)]
+	for n := uint64(0); n*pageRows < p.slots; n++ {
+		rows = rows[:min(pageRows, p.slots-n*pageRows)]
 		if !p.takeSegments(n, rows) {
 			return ErrSuperseded
 		}
@@ -189,17 +189,16 @@ func (s *State) endSnapshot() {
 			release(s.streams.lock(n), &page.capture, p.generation)
 		}
 	}
-	for n := uint64(0); n*pageRows < p.segments; n++ {
-		if page := s.segments.at(n); page != nil {
+	for n := uint64(0); n*pageRows < p.slots; n++ {
+		page := s.segments.at(n)
+		switch {
+		case page == nil:
+		case page.live == 0:
+			s.segments.put(n, nil)
+		default:
 			release(s.segments.lock(n), &page.capture, p.generation)
 		}
 	}
-	for _, n := range s.emptiedSegments {
-		if page := s.segments.at(n); page != nil && page.live == 0 {
-			s.segments.put(n, nil)
-		}
-	}
-	s.emptiedSegments = nil
 	for _, n := range s.emptied {
 		if page := s.streams.at(n); page != nil && page.live == 0 {
 			s.dropPage(n)

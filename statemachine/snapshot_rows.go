@@ -12,7 +12,7 @@ const (
 	leastNode       = 24
 	leastSpan       = 2
 	leastCheckpoint = 9
-	leastSegment    = 11
+	leastSegment    = 13
 	leastStream     = 11
 	leastExtent     = 4
 	leastProducer   = 5
@@ -29,7 +29,7 @@ type scalars struct {
 	logTime    stream.Time
 	activeTime int64
 	lastDense  uint64
-	segments   uint64
+	slots      uint64
 	hasCluster bool
 	cluster    commands.ClusterID
 	level      uint32
@@ -39,7 +39,7 @@ type scalars struct {
 func (s *State) scalars() scalars {
 	return scalars{
 		index: s.index, digest: s.Digest(), logTime: s.logTime, activeTime: s.activeTime, lastDense: s.lastDense,
-		segments: s.counts.Slots, hasCluster: s.hasCluster, cluster: s.cluster, level: s.level, release: s.release,
+		slots: s.counts.Slots, hasCluster: s.hasCluster, cluster: s.cluster, level: s.level, release: s.release,
 	}
 }
 
@@ -51,7 +51,7 @@ func (x *scalars) code(c *codec) {
 	positive(c, &x.logTime)
 	positive(c, &x.activeTime)
 	number(c, &x.lastDense, maxDense)
-	number(c, &x.segments, maxSegments)
+	number(c, &x.slots, maxSegments)
 	c.flag(&x.hasCluster)
 	c.raw(x.cluster[:])
 	number(c, &x.level, math.MaxUint32)
@@ -91,6 +91,8 @@ func codeSegment(c *codec, x *Segment) {
 	positive(c, &x.Oldest)
 	positive(c, &x.Newest)
 	positive(c, &x.Doomed)
+	number(c, &x.First, math.MaxUint64)
+	number(c, &x.Last, math.MaxUint64)
 }
 
 // code is a stream. Ids are written as the distance to the one before in the

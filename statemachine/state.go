@@ -33,9 +33,7 @@ type State struct {
 	running    *Snapshot // nil when none is being encoded
 	snapshots  uint64    // how many were begun: the generation of the last
 	emptied    []uint64  // stream pages that became empty while a snapshot ran
-	// emptiedSegments is the same of segment pages.
-	emptiedSegments []uint64
-	free            freeSlots
+	free       freeSlots
 
 	// Written by the apply goroutine, read by all: each guards itself.
 

@@ -33,54 +33,86 @@ func (s *State) swap(n *node, m *commands.Swap, out *Result) {
 		out.Verdict = NotFound
 		return
 	}
+	x := swapper{s: s, slot: m.Slot}
 	it := m.Runs()
 	for run := (commands.Run{}); it.Next(&run); {
-		if s.swapRun(m.Slot, &run) {
+		if x.run(&run) {
 			out.Removed++
 		}
 	}
+	x.settle()
 	out.settle()
 }
 
-// swapRun lets one extent stand for those that the run names, if they still are
-// what the run says, less what was trimmed away in front.
-func (s *State) swapRun(slot uint32, run *commands.Run) bool {
-	p, ok := s.find(run.ID)
-	if !ok {
+// swapper applies the runs of a Swap. Runs of one stream that follow each other
+// in its order make one new list of extents, whatever their number: a snapshot
+// may hold the old array, so it is not written, and a stream may have many.
+type swapper struct {
+	s    *State
+	slot uint32 // of the packed segment
+	id   stream.ID
+	p    place
+	live bool
+	old  []Extent      // the stream's
+	list []Extent      // what comes in place of old[:done]; nil while nothing has changed
+	done int           //
+	end  stream.Offset // of the last run applied
+}
+
+// run lets one extent stand for those that a run names, if they still are what
+// it says, less what was trimmed away in front.
+func (x *swapper) run(run *commands.Run) bool {
+	if run.ID != x.id || run.First < x.end {
+		x.settle()
+		x.id = run.ID
+		x.p, x.live = x.s.find(run.ID)
+		if x.live {
+			x.old = *x.p.extents()
+		}
+	}
+	if !x.live {
 		return false
 	}
-	extents, start := *p.extents(), p.row().start
-	into := makeExtent(run.First, slot, run.Ordinal, uint32(run.Records()), run.Bytes)
-	if into.First > start {
-		start = into.First
-	}
+	into := makeExtent(run.First, x.slot, run.Ordinal, uint32(run.Records()), run.Bytes)
+	start := x.p.row().start
 	if into.End() <= start {
 		return false
-	}
-	at, n := holding(extents, start), 0
-	first := run.First
-	for _, piece := range run.Pieces {
-		old := makeExtent(first, piece.Slot, piece.Ordinal, piece.Count, 0)
-		if piece.Cut {
-			old.packed |= 1
-		}
-		first = old.End()
-		if old.End() <= start {
-			continue // trimmed away
-		}
-		if old.First < start {
-			old = old.tail(uint32(start - old.First))
-		}
-		if at+n == len(extents) || !extents[at+n].covers(old) || piece.Slot == slot {
-			return false
-		}
-		n++
 	}
 	if into.First < start {
 		into = into.tail(uint32(start - into.First))
 	}
-	s.replaceExtents(run.ID, p, at, n, into)
+	at, n := x.match(run, into.First)
+	if n == 0 {
+		return false
+	}
+	x.replace(at, n, into)
 	return true
+}
+
+// match finds the extents that a run's pieces are, from an offset on: n of them
+// after the at that follow those done; none unless all are there.
+func (x *swapper) match(run *commands.Run, from stream.Offset) (at, n int) {
+	rest := x.old[x.done:]
+	at = holding(rest, from)
+	first := run.First
+	for _, piece := range run.Pieces {
+		e := makeExtent(first, piece.Slot, piece.Ordinal, piece.Count, 0)
+		if piece.Cut {
+			e.packed |= 1
+		}
+		first = e.End()
+		if e.End() <= from {
+			continue // trimmed away
+		}
+		if e.First < from {
+			e = e.tail(uint32(from - e.First))
+		}
+		if piece.Slot == x.slot || at+n == len(rest) || !rest[at+n].covers(e) {
+			return 0, 0
+		}
+		n++
+	}
+	return at, n
 }
 
 // covers tells whether both are the same records in the same place.
@@ -88,27 +120,48 @@ func (e Extent) covers(other Extent) bool {
 	return e.First == other.First && e.Segment == other.Segment && e.Ordinal == other.Ordinal && e.packed == other.packed
 }
 
-// replaceExtents puts one extent in place of the n from at on, or joins it to the
-// one before. A snapshot or a reader may hold the old array, so it is not written.
-func (s *State) replaceExtents(id stream.ID, p place, at, n int, into Extent) {
-	old := *p.extents()
-	for _, e := range old[at : at+n] {
-		s.dropExtent(id, e)
+// replace puts one extent in place of n that come after the next at.
+func (x *swapper) replace(at, n int, into Extent) {
+	rest := x.old[x.done:]
+	if x.list == nil {
+		x.list = make([]Extent, 0, len(rest))
 	}
-	list := make([]Extent, 0, len(old)-n+1)
-	list = append(list, old[:at]...)
-	if at > 0 && old[at-1].continues(into) {
-		s.dropExtent(id, old[at-1])
-		before := old[at-1]
-		before.packed += into.packed
-		before.Bytes += into.Bytes
-		into, list = before, list[:at-1]
+	x.keep(rest[:at])
+	for _, e := range rest[at : at+n] {
+		x.s.dropExtent(x.id, e)
 	}
-	list = append(append(list, into), old[at+n:]...)
-	s.items += hashExtent(id, into)
-	s.counts.Extents++
-	s.refer(into.Segment, 1, int64(into.Bytes))
-	s.beginRow(id, p)
-	*p.extents() = slices.Clip(list)
-	s.endRow(id, p)
+	x.s.countExtent(x.id, into)
+	x.keep([]Extent{into})
+	x.done += at + n
+	x.end = into.End()
+}
+
+// keep adds extents to the new list, and joins the first to the one before if it
+// lies right behind it.
+func (x *swapper) keep(extents []Extent) {
+	if n := len(x.list); n > 0 && len(extents) > 0 && x.list[n-1].continues(extents[0]) {
+		last := &x.list[n-1]
+		x.s.dropExtent(x.id, *last)
+		x.s.dropExtent(x.id, extents[0])
+		last.packed += extents[0].packed
+		last.Bytes += extents[0].Bytes
+		x.s.countExtent(x.id, *last)
+		extents = extents[1:]
+	}
+	x.list = append(x.list, extents...)
+}
+
+// settle gives the stream its new list.
+func (x *swapper) settle() {
+	if x.list != nil {
+		x.keep(x.old[x.done:])
+		list := x.list
+		if cap(list)-len(list) > len(list)/8 {
+			list = slices.Clone(list)
+		}
+		x.s.beginRow(x.id, x.p)
+		*x.p.extents() = list
+		x.s.endRow(x.id, x.p)
+	}
+	*x = swapper{s: x.s, slot: x.slot}
 }
