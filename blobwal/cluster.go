@@ -103,7 +103,7 @@ func WriteMarker(ctx context.Context, bucket *blob.Bucket, id Identity) error {
 // HasSegments tells whether the bucket has any segment of the log, at the price
 // of listing one key.
 func HasSegments(ctx context.Context, bucket *blob.Bucket, cluster [16]byte, log uint16) (bool, error) {
-	prefix := logPrefix(cluster, log) + "/wal/"
+	prefix := LogPrefix(cluster, log)
 	page, _, err := bucket.ListPage(ctx, blob.FirstPageToken, 1, &blob.ListOptions{Prefix: prefix})
 	if err != nil {
 		return false, fmt.Errorf("list %s: %w", prefix, err)

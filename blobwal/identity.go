@@ -46,8 +46,21 @@ const keyGroup = 4096
 
 // Key is the key of a segment of a cluster.
 func Key(cluster [16]byte, id SegmentID) string {
-	return fmt.Sprintf("%s/wal/%08x/%016x/%013x/%016x.seg",
-		logPrefix(cluster, id.Log), id.Node, id.Epoch, id.Sequence/keyGroup, id.Sequence)
+	return fmt.Sprintf("%s%013x/%016x.seg", EpochPrefix(cluster, id.Log, id.Node, id.Epoch), id.Sequence/keyGroup, id.Sequence)
+}
+
+// LogPrefix is what the keys of all segments of a log begin with, and no other.
+func LogPrefix(cluster [16]byte, log uint16) string { return logPrefix(cluster, log) + "/wal/" }
+
+// NodePrefix is what the keys of all segments of a node begin with, and no other.
+func NodePrefix(cluster [16]byte, log uint16, node uint32) string {
+	return fmt.Sprintf("%s%08x/", LogPrefix(cluster, log), node)
+}
+
+// EpochPrefix is what the keys of all segments of one start of a node begin
+// with, and no other.
+func EpochPrefix(cluster [16]byte, log uint16, node uint32, epoch uint64) string {
+	return fmt.Sprintf("%s%016x/", NodePrefix(cluster, log, node), epoch)
 }
 
 // ParseKey is the inverse of [Key]. It refuses every other string, also one
