@@ -114,8 +114,8 @@ type Holder struct {
 }
 
 // What an insert that failed means. An error of a log's Append matches exactly
-// one of these with errors.Is, or, when it matches none, the insert was
-// refused for good and wrote nothing.
+// one of these with errors.Is, or, when it matches none, [ErrTruncated]
+// included, the insert was refused for good and wrote nothing.
 var (
 	// ErrNotSent: nothing was written, and the same insert may be tried again.
 	ErrNotSent = errors.New("the log row was not written")

@@ -12,6 +12,11 @@
 //	             payload with its XXH64 (digest, as a signed integer).
 //	origins      (log, node, epoch, seq) -> idx, unique: a proposal is in the log once.
 //	snapshots    (log, idx) -> digest, object key, bytes, taken_ms, confirmed.
+//	log_archive  one row per log: the last archived row (idx, row_id), the key and digest
+//	             of the object that holds it, the last row of the object being written
+//	             (announced_idx, 0 when none is), and the last row that was deleted after
+//	             it was archived (truncated_idx, truncated_row_id), never past idx. On
+//	             SQLite moving truncated_idx deletes the rows, by a trigger.
 //	leases       (log, name) -> node, epoch, expires_ms in database time.
 //	nodes        (log, node) -> the last heartbeat.
 //

@@ -49,7 +49,7 @@ func column(t *testing.T, db *bun.DB, query string) []string {
 func TestRunCreatesTheSchemaOnce(t *testing.T) {
 	eachDialect(t, func(t *testing.T, folder string, db *bun.DB) {
 		require.NoError(t, migrations.Run(t.Context(), db))
-		assert.Equal(t, []string{"command_log", "leases", "log_head", "nodes", "origins", "snapshots"}, column(t, db, tables[folder]))
+		assert.Equal(t, []string{"command_log", "leases", "log_archive", "log_head", "nodes", "origins", "snapshots"}, column(t, db, tables[folder]))
 		const applied = "SELECT name || ' ' || migrated_at FROM picomq_migrations ORDER BY id"
 		first := column(t, db, applied)
 		require.NotEmpty(t, first)
@@ -102,7 +102,7 @@ func TestManyProcessesMigrateAtOnce(t *testing.T) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	assert.Equal(t, "1", d.String(t, "SELECT count(*) FROM picomq_migrations"))
+	assert.Equal(t, "2", d.String(t, "SELECT count(*) FROM picomq_migrations"), "each migration once")
 	assert.Equal(t, "0", d.String(t, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND objid = hashtext(current_schema())::oid"))
 }
 

@@ -18,12 +18,14 @@ type Log interface {
 	// Append inserts one row after the head, in one statement.
 	Append(ctx context.Context, in commands.Insert) (commands.Inserted, error)
 	// Read returns rows after an index, dense and in order, at least one when
-	// one exists.
+	// one exists. Rows that were truncated are [commands.ErrTruncated].
 	Read(ctx context.Context, after commands.Index, maxRows, maxBytes int) ([]commands.Row, error)
 	// Head is the last row.
 	Head(ctx context.Context) (commands.Position, error)
-	// FindOrigin looks a proposal up; the digest is that of its row's payload.
-	FindOrigin(ctx context.Context, origin commands.Origin) (at commands.Inserted, digest uint64, found bool, err error)
+	// FindOrigin looks a proposal up that was made when a row was applied; the
+	// digest is that of its row's payload. Not found is certain: when the row may
+	// have been truncated the error is [commands.ErrTruncated].
+	FindOrigin(ctx context.Context, origin commands.Origin, applied commands.Index) (at commands.Inserted, digest uint64, found bool, err error)
 	// Wakeups signals that there may be new rows of others.
 	Wakeups() <-chan struct{}
 	// Exclusive tells whether only this process can write.
@@ -33,6 +35,15 @@ type Log interface {
 	ConfirmSnapshot(ctx context.Context, index commands.Index) error
 	Snapshots(ctx context.Context) ([]commands.Snapshot, error)
 	DeleteSnapshot(ctx context.Context, index commands.Index) error
+
+	// Archive is what of the log is in the bucket, and what is only there.
+	Archive(ctx context.Context) (commands.Archive, error)
+	// AnnounceArchive decides once where the object after after ends.
+	AnnounceArchive(ctx context.Context, after, last commands.Index) (commands.Archive, error)
+	// AdvanceArchive records that the announced object is in the bucket.
+	AdvanceArchive(ctx context.Context, to commands.Position, key string, digest commands.ArchiveDigest) (commands.Archive, error)
+	// Truncate drops at most limit archived rows at or before upTo.
+	Truncate(ctx context.Context, upTo commands.Index, limit int) (commands.Archive, error)
 }
 
 // Config is what a replica is made of. Zero fields take the defaults named.
@@ -62,6 +73,9 @@ type Config struct {
 	// old. Defaults 64 MiB, 1 h.
 	SnapshotBytes int64
 	SnapshotAge   time.Duration
+	// KeepRows is how many of the newest rows Truncate leaves in the log, for
+	// nodes that lag. Default 10,000.
+	KeepRows int
 }
 
 // keepSnapshots is how many confirmed snapshots stay: the newest, and one to
@@ -88,6 +102,7 @@ func (c *Config) validate() error {
 	orDefault(&c.Poll, 500*time.Millisecond)
 	orDefault(&c.SnapshotBytes, 64<<20)
 	orDefault(&c.SnapshotAge, time.Hour)
+	orDefault(&c.KeepRows, 10_000)
 	return nil
 }
 

@@ -143,7 +143,8 @@ func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*i
 		}
 	}()
 	if at.Index == r.applied.Index+1 && at.Previous == r.applied.Row {
-		row := commands.Row{Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime, Payload: insert.Payload}
+		row := commands.Row{Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime,
+			Payload: insert.Payload, Origin: insert.Origin, Summary: insert.Summary}
 		return r.applyEntry(&commands.Entry{Index: at.Index, DatabaseTime: at.DatabaseTime, Payload: decoded}, row)
 	}
 	return r.tailTo(ctx, at.Index)
@@ -172,7 +173,8 @@ func refusalOf(err error) error {
 
 // insert brings a row into the log and finds out where it stands. It returns
 // an error only when the row certainly is not there (ErrNotSent, a refusal), or
-// when ctx ended before that could be known (ErrUnknown).
+// when that cannot be known (ErrUnknown): ctx ended, or the log was truncated
+// past what this node applied, the row perhaps among what left.
 func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Inserted, error) {
 	r.inserting.Store(int64(r.clock()))
 	defer r.inserting.Store(0)
@@ -228,8 +230,10 @@ func (r *Replica) appendOnce(ctx context.Context, in *commands.Insert) (commands
 func (r *Replica) lookUp(ctx context.Context, in *commands.Insert) (at commands.Inserted, ok bool, err error) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
-	at, digest, found, err := r.log.FindOrigin(call, in.Origin)
+	at, digest, found, err := r.log.FindOrigin(call, in.Origin, in.Applied.Index)
 	switch {
+	case errors.Is(err, commands.ErrTruncated):
+		return commands.Inserted{}, false, fmt.Errorf("%w: %w", commands.ErrUnknown, err)
 	case err != nil || !found:
 		return commands.Inserted{}, false, nil
 	case digest != commands.PayloadDigest(in.Payload):

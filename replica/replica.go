@@ -230,7 +230,7 @@ func (r *Replica) tick(ctx context.Context) error {
 // the next round tries again.
 func (r *Replica) mustEnd(err error) bool {
 	var end *fatalError
-	if errors.As(err, &end) || errors.Is(err, commands.ErrLostTail) || errors.Is(err, commands.ErrDamaged) {
+	if errors.As(err, &end) || errors.Is(err, commands.ErrLostTail) || errors.Is(err, commands.ErrDamaged) || errors.Is(err, commands.ErrTruncated) {
 		return true
 	}
 	if !errors.Is(err, context.Canceled) {

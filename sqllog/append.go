@@ -74,16 +74,24 @@ func (l *Log) insert(ctx context.Context, conn *sql.Conn, in commands.Insert) (a
 // applied row is not there.
 func (l *Log) refusal(ctx context.Context, conn *sql.Conn, applied commands.Position) error {
 	lost := &commands.LostTailError{Applied: applied}
-	const query = `SELECT h.idx, h.row_id, coalesce(c.row_id, 0)
-FROM log_head AS h LEFT JOIN command_log AS c ON c.log = h.log AND c.idx = $1
+	var truncated commands.Position
+	const query = `SELECT h.idx, h.row_id, coalesce(c.row_id, 0), a.truncated_idx, a.truncated_row_id
+FROM log_head AS h JOIN log_archive AS a ON a.log = h.log
+LEFT JOIN command_log AS c ON c.log = h.log AND c.idx = $1
 WHERE h.log = 0`
-	err := conn.QueryRowContext(ctx, query, l.args(int64(applied.Index))...).Scan(&lost.Head.Index, &lost.Head.Row, &lost.Found)
+	err := conn.QueryRowContext(ctx, query, l.args(int64(applied.Index))...).
+		Scan(&lost.Head.Index, &lost.Head.Row, &lost.Found, &truncated.Index, &truncated.Row)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return errNoHead
 	case err != nil:
 		return fmt.Errorf("%w: it was refused, and asking why failed: %w", commands.ErrNotSent, err)
-	case applied.Index == 0 || lost.Found == applied.Row:
+	case applied.Index < truncated.Index:
+		return &commands.TruncatedError{After: applied.Index, First: truncated.Index + 1}
+	case applied.Index == truncated.Index:
+		lost.Found = truncated.Row
+	}
+	if lost.Found == applied.Row {
 		// The row is there after all: the refusal was by something else that
 		// changed since, such as a restore under way.
 		return fmt.Errorf("%w: it was refused while the log was changed by hand", commands.ErrNotSent)
@@ -91,26 +99,35 @@ WHERE h.log = 0`
 	return lost
 }
 
-var errNoHead = fmt.Errorf("%w: the table log_head has no row for log 0; restore the database", commands.ErrDamaged)
+var errNoHead = fmt.Errorf("%w: the table log_head has no row for log 0, or log_archive has none; restore the database", commands.ErrDamaged)
 
 // FindOrigin looks up the row that an origin came to stand in, with the digest
-// of its payload (see [commands.PayloadDigest]) as it was inserted.
-func (l *Log) FindOrigin(ctx context.Context, o commands.Origin) (at commands.Inserted, digest uint64, found bool, err error) {
+// of its payload (see [commands.PayloadDigest]) as it was inserted. The row is
+// after applied, the last that the proposer had applied when it first proposed.
+// Not found means that no such row stands, which is only known when nothing
+// after applied was truncated: otherwise the error is [commands.ErrTruncated].
+func (l *Log) FindOrigin(ctx context.Context, o commands.Origin, applied commands.Index) (at commands.Inserted, digest uint64, found bool, err error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	const query = `SELECT c.idx, c.row_id, c.previous_row_id, c.db_time_ms, c.digest
-FROM origins AS o JOIN command_log AS c ON c.log = o.log AND c.idx = o.idx
-WHERE o.log = 0 AND o.node = $1 AND o.epoch = $2 AND o.seq = $3`
+	const query = `SELECT a.truncated_idx, coalesce(c.idx, 0), coalesce(c.row_id, 0), coalesce(c.previous_row_id, 0), coalesce(c.db_time_ms, 0), coalesce(c.digest, 0)
+FROM log_archive AS a
+LEFT JOIN origins AS o ON o.log = a.log AND o.node = $1 AND o.epoch = $2 AND o.seq = $3
+LEFT JOIN command_log AS c ON c.log = o.log AND c.idx = o.idx
+WHERE a.log = 0`
 	var signed int64
+	var truncated commands.Index
 	err = l.writer.DB.QueryRowContext(ctx, query, l.args(int64(o.Node), int64(o.Epoch), int64(o.Seq))...).
-		Scan(&at.Index, &at.Row, &at.Previous, &at.DatabaseTime, &signed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return commands.Inserted{}, 0, false, nil
+		Scan(&truncated, &at.Index, &at.Row, &at.Previous, &at.DatabaseTime, &signed)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = errNoHead
+	case err == nil && at.Index == 0 && truncated > applied:
+		err = &commands.TruncatedError{After: applied, First: truncated + 1}
 	}
 	if err != nil {
 		return commands.Inserted{}, 0, false, fmt.Errorf("find origin %v: %w", o, err)
 	}
-	return at, uint64(signed), true, nil
+	return at, uint64(signed), at.Index != 0, nil
 }
 
 // newRowID is random and not 0. Two rows with one id would need 2^32 rows at

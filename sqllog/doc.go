@@ -34,6 +34,7 @@
 //	                     back the statement and said so (table below)
 //	ErrDuplicateOrigin   the origin is in the log                        FindOrigin, compare digests
 //	ErrLostTail          the proposer's last applied row is not there    stop serving
+//	ErrTruncated         that row and others after it were truncated     start again
 //	ErrUnknown           the answer was lost: a broken connection, a     FindOrigin, then repeat under
 //	                     cancelled context, a passed deadline, a         the same origin
 //	                     terminated backend, anything not listed
@@ -63,6 +64,28 @@
 // A database that was restored from an older copy, or failed over to a replica
 // that lacked commits, so shows at the first append, poll or read, also when
 // it has grown again meanwhile.
+//
+// # Archive and truncation
+//
+// The log does not grow for ever: rows that were written to the bucket may
+// leave it, from the front. One row of log_archive says how far either went.
+// An archive object is first announced, which decides once where it ends, then
+// put by whoever does it, then recorded ([Log.AnnounceArchive],
+// [Log.AdvanceArchive]). [Log.Truncate] moves the boundary and deletes the rows
+// with their origins in one statement, which itself makes sure that they are
+// archived; on Postgres it does not touch log_head, so appends do not wait for
+// it. (An origin is found by its row: with more than one origin in a row they
+// would be deleted by index.)
+//
+// The last truncated row stays known by its id. The first kept row is checked
+// against it, and a proposer that applied exactly that row may append; one that
+// is further behind is told ErrTruncated, and so is whoever reads what is gone.
+// An origin that is not found may have been truncated with its row:
+// [Log.FindOrigin] says "not found" only if that cannot be.
+//
+// Space: on Postgres autovacuum makes the pages of deleted rows usable again.
+// On SQLite they are used again by the next rows, and a file of which more than
+// half is free is given back in part by each Truncate.
 //
 // # Which databases are accepted
 //

@@ -41,6 +41,7 @@ type dialect struct {
 	exclusive bool
 	insert    string            // the appending statement
 	sending   []any             // leading arguments of insert: how it is sent
+	truncate  string            // the statement that drops the oldest rows
 	now       string            // an expression: the database's clock in Unix ms
 	mode      []any             // leading arguments of statements that are prepared once
 	classify  func(error) error // what an error of insert means: one of the errors of commands

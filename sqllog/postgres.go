@@ -43,7 +43,8 @@ const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 const postgresPrepare = `PREPARE picomq_append (bigint, bigint, bigint, bigint, text, bigint, bigint, bigint, bytea, bigint, bigint) AS
 WITH head AS (
     UPDATE log_head SET idx = idx + 1, row_id = $1, previous_row_id = row_id
-    WHERE log = 0 AND ($10 = 0 OR EXISTS (SELECT 1 FROM command_log WHERE log = 0 AND idx = $10 AND row_id = $11))
+    WHERE log = 0 AND (EXISTS (SELECT 1 FROM command_log WHERE log = 0 AND idx = $10 AND row_id = $11)
+        OR EXISTS (SELECT 1 FROM log_archive WHERE log = 0 AND truncated_idx = $10 AND truncated_row_id = $11))
     RETURNING idx, row_id, previous_row_id, ` + postgresNow + ` AS db_time_ms
 ), inserted AS (
     INSERT INTO command_log (log, idx, row_id, previous_row_id, db_time_ms, node, epoch, origin_seq, kinds, commands, appends, digest, payload)
@@ -67,6 +68,7 @@ const postgresInsert = `EXECUTE picomq_append ($1, $2, $3, $4, $5, $6, $7, $8, $
 func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) (l *Log, err error) {
 	l = newLog(dialect{
 		insert:   postgresInsert,
+		truncate: postgresTruncate,
 		sending:  []any{pgx.QueryExecModeSimpleProtocol},
 		now:      postgresNow,
 		classify: classifyPostgres,

@@ -134,7 +134,7 @@ func TestPostgresTerminatedWhileAppending(t *testing.T) {
 	require.ErrorIs(t, terminateUntilAnswered(t, d, answers).err, commands.ErrUnknown)
 	require.NoError(t, holder.Rollback())
 
-	_, _, found, err := l.FindOrigin(t.Context(), insert(1).Origin)
+	_, _, found, err := l.FindOrigin(t.Context(), insert(1).Origin, 0)
 	require.NoError(t, err)
 	assert.False(t, found)
 	_, err = l.Append(t.Context(), insert(1))
@@ -165,7 +165,7 @@ func TestPostgresAnswerLost(t *testing.T) {
 	var digest uint64
 	require.Eventually(t, func() bool { // the pool's other connections were cut too
 		var found bool
-		at, digest, found, err = l.FindOrigin(t.Context(), insert(2).Origin)
+		at, digest, found, err = l.FindOrigin(t.Context(), insert(2).Origin, 0)
 		return err == nil && found
 	}, 30*time.Second, time.Millisecond)
 	assert.Equal(t, commands.PayloadDigest(insert(2).Payload), digest)

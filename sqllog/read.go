@@ -16,19 +16,28 @@ const readRows = 1 << 20
 // (or one row, when it alone is larger). length() of a stored payload does not
 // read it, on either database. The range is cut by index before the sum: a
 // LIMIT around it would sum the whole rest of the log each time.
-const readQuery = `SELECT idx, row_id, previous_row_id, db_time_ms, digest, payload FROM command_log
-WHERE log = 0 AND idx > $1 AND idx <= (
+//
+// Where the log begins comes with the rows, of one moment, also when there are
+// none: the answer then has one row, of index 0.
+const readQuery = `SELECT a.truncated_idx, a.truncated_row_id, coalesce(c.idx, 0), coalesce(c.row_id, 0), coalesce(c.previous_row_id, 0),
+    coalesce(c.db_time_ms, 0), coalesce(c.node, 0), coalesce(c.epoch, 0), coalesce(c.origin_seq, 0),
+    coalesce(c.kinds, ''), coalesce(c.commands, 0), coalesce(c.appends, 0), coalesce(c.digest, 0), c.payload
+FROM log_archive AS a LEFT JOIN command_log AS c ON c.log = a.log AND c.idx > $1 AND c.idx <= (
     SELECT max(idx) FROM (
         SELECT idx, length(payload) AS bytes, sum(length(payload)) OVER (ORDER BY idx ROWS UNBOUNDED PRECEDING) AS total
         FROM command_log WHERE log = 0 AND idx > $1 AND idx <= $1 + $2
     ) AS sized
     WHERE total <= $3 OR total = bytes)
-ORDER BY idx`
+WHERE a.log = 0
+ORDER BY c.idx`
 
 // Read returns the rows that follow an index, without a gap: at most maxRows
 // (1 to 1<<20; others are taken for the nearest), and as many as have maxBytes
-// of payload together, but at least one when one exists. No rows means that the log ends at or before after. The
-// chain between the rows and their payloads are verified: [commands.ErrDamaged].
+// of payload together, but at least one when one exists. No rows means that the
+// log ends at or before after. Rows that were truncated are not there to be
+// read: [commands.ErrTruncated]. The chain between the rows, the first kept
+// one's to the last truncated one included, and their payloads are verified:
+// [commands.ErrDamaged].
 func (l *Log) Read(ctx context.Context, after commands.Index, maxRows, maxBytes int) (list []commands.Row, err error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
@@ -43,34 +52,59 @@ func (l *Log) Read(ctx context.Context, after commands.Index, maxRows, maxBytes 
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	last := commands.Position{Index: after}
+	whole := false // log_archive has its row
 	for rows.Next() {
-		row, err := scanRow(rows, last)
-		if err != nil {
+		row, truncated, err := scanRow(rows)
+		whole = true
+		switch {
+		case err != nil:
+			return nil, err
+		case truncated.Index > after:
+			return nil, &commands.TruncatedError{After: after, First: truncated.Index + 1}
+		case row.Index == 0:
+			continue // nothing follows
+		case truncated.Index == last.Index:
+			last.Row = truncated.Row
+		}
+		if err := checkFollows(row, last); err != nil {
 			return nil, err
 		}
 		last = row.Position()
 		list = append(list, row)
 	}
-	return list, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	if !whole {
+		return nil, errNoHead
+	}
+	return list, nil
 }
 
-// scanRow reads one row and checks it against the one before, whose row id is 0
-// when it was not read.
-func scanRow(rows *sql.Rows, before commands.Position) (commands.Row, error) {
-	var row commands.Row
+// scanRow reads one row of readQuery and checks its payload.
+func scanRow(rows *sql.Rows) (row commands.Row, truncated commands.Position, err error) {
 	var digest int64
-	if err := rows.Scan(&row.Index, &row.ID, &row.Previous, &row.DatabaseTime, &digest, &row.Payload); err != nil {
-		return row, err
+	if err := rows.Scan(&truncated.Index, &truncated.Row, &row.Index, &row.ID, &row.Previous,
+		&row.DatabaseTime, &row.Origin.Node, &row.Origin.Epoch, &row.Origin.Seq,
+		&row.Summary.Kinds, &row.Summary.Commands, &row.Summary.Appends, &digest, &row.Payload); err != nil {
+		return row, truncated, err
 	}
+	if row.Index != 0 && commands.PayloadDigest(row.Payload) != uint64(digest) {
+		return row, truncated, fmt.Errorf("%w: the payload of row %d does not match its digest", commands.ErrDamaged, row.Index)
+	}
+	return row, truncated, nil
+}
+
+// checkFollows checks a row against the one before, whose row id is 0 when it
+// was not read.
+func checkFollows(row commands.Row, before commands.Position) error {
 	switch {
 	case row.Index != before.Index+1:
-		return row, fmt.Errorf("%w: row %d follows row %d", commands.ErrDamaged, row.Index, before.Index)
+		return fmt.Errorf("%w: row %d follows row %d", commands.ErrDamaged, row.Index, before.Index)
 	case before.Row != 0 && row.Previous != before.Row:
-		return row, fmt.Errorf("%w: row %d names %016x as its predecessor, which is %v", commands.ErrDamaged, row.Index, uint64(row.Previous), before)
-	case commands.PayloadDigest(row.Payload) != uint64(digest):
-		return row, fmt.Errorf("%w: the payload of row %d does not match its digest", commands.ErrDamaged, row.Index)
+		return fmt.Errorf("%w: row %d names %016x as its predecessor, which is %v", commands.ErrDamaged, row.Index, uint64(row.Previous), before)
 	}
-	return row, nil
+	return nil
 }
 
 // Head is the last row's place, or the zero Position when the log is empty. A
@@ -89,13 +123,12 @@ func (l *Log) Head(ctx context.Context) (commands.Position, error) {
 	return head, nil
 }
 
-// RowCount is how many rows the log holds, by its first and last index: cheap
+// RowCount is how many rows the log holds, by where it begins and ends: cheap
 // however long it is.
 func (l *Log) RowCount(ctx context.Context) (int64, error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	const query = `SELECT h.idx - coalesce((SELECT min(idx) FROM command_log WHERE log = 0), h.idx + 1) + 1
-FROM log_head AS h WHERE h.log = 0`
+	const query = "SELECT h.idx - a.truncated_idx FROM log_head AS h JOIN log_archive AS a ON a.log = h.log WHERE h.log = 0"
 	var n int64
 	if err := l.reader.DB.QueryRowContext(ctx, query, l.args()...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count the log's rows: %w", err)

@@ -29,7 +29,8 @@ const ReaderPoolSize = 4
 const sqliteInsert = `INSERT INTO command_log (log, idx, row_id, previous_row_id, db_time_ms, node, epoch, origin_seq, kinds, commands, appends, digest, payload)
 SELECT h.log, h.idx + 1, $1, h.row_id, ` + sqliteNow + `, $2, $3, $4, $5, $6, $7, $8, $9
 FROM log_head AS h
-WHERE h.log = 0 AND ($10 = 0 OR EXISTS (SELECT 1 FROM command_log AS a WHERE a.log = 0 AND a.idx = $10 AND a.row_id = $11))
+WHERE h.log = 0 AND (EXISTS (SELECT 1 FROM command_log AS c WHERE c.log = 0 AND c.idx = $10 AND c.row_id = $11)
+    OR EXISTS (SELECT 1 FROM log_archive AS a WHERE a.log = 0 AND a.truncated_idx = $10 AND a.truncated_row_id = $11))
 RETURNING idx, previous_row_id, db_time_ms`
 
 // Rounded, because the seconds are a float: 0.123 s may print 122.99999 ms.
@@ -42,7 +43,7 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 	if err != nil {
 		return nil, err
 	}
-	l = newLog(dialect{exclusive: true, insert: sqliteInsert, now: sqliteNow, classify: classifySQLite}, options)
+	l = newLog(dialect{exclusive: true, insert: sqliteInsert, truncate: sqliteTruncate, now: sqliteNow, classify: classifySQLite}, options)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -164,6 +165,8 @@ func (l *Log) sqlitePool(path string, size int, pragmas ...string) (*bun.DB, err
 	query := url.Values{
 		"_pragma": append([]string{
 			"busy_timeout(" + strconv.FormatInt(busy.Milliseconds(), 10) + ")",
+			// Before the first page is written, or it is ignored: see shrinkSQLite.
+			"auto_vacuum(INCREMENTAL)",
 			"journal_mode(WAL)",
 			"synchronous(FULL)",
 			// Beyond the disk's cache on macOS; ignored elsewhere.

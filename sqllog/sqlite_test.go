@@ -44,11 +44,26 @@ func rewindSQLite(t testing.TB, path string, to commands.Index) {
 
 func execSQLite(t testing.TB, path, statement string, args ...any) {
 	t.Helper()
+	require.NoError(t, tryExecSQLite(t, path, statement, args...))
+}
+
+func tryExecSQLite(t testing.TB, path, statement string, args ...any) error {
+	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	_, err = db.ExecContext(t.Context(), statement, args...)
+	return err
+}
+
+// countSQLite counts the rows of a table.
+func countSQLite(t testing.TB, path, table string) (n int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
+	return n
 }
 
 func TestSQLiteReopens(t *testing.T) {

@@ -22,6 +22,9 @@ type Memory struct {
 	// Lost runs after an append wrote its row; its error, wrapped in
 	// commands.ErrUnknown, takes the place of the answer. Set it before use.
 	Lost func(commands.Insert, commands.Inserted) error
+	// After runs after a call that changes the archive or truncates did its work;
+	// its error takes the place of the answer. Set it before use.
+	After func(call string) error
 	// Now is the database's clock. Nil: the system's. Set it before use.
 	Now func() time.Time
 
@@ -33,7 +36,8 @@ type Memory struct {
 // tables is what a database would hold.
 type tables struct {
 	mu         sync.Mutex
-	rows       []commands.Row // rows[i] has index i+1
+	rows       []commands.Row // rows[i] has index archive.Truncated.Index+i+1
+	archive    commands.Archive
 	origins    map[commands.Origin]commands.Index
 	snapshots  map[commands.Index]commands.Snapshot
 	leases     map[string]lease
@@ -86,12 +90,13 @@ func signal(c chan struct{}) {
 // Close does nothing: the rows stay for the peers, and for opening again.
 func (m *Memory) Close() error { return nil }
 
-// Rewind loses the rows after an index.
+// Rewind loses the rows after an index, which was not truncated.
 func (m *Memory) Rewind(to commands.Index) {
 	s := m.shared
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rows = s.rows[:to:to]
+	kept := to - s.archive.Truncated.Index
+	s.rows = s.rows[:kept:kept]
 	for o, index := range s.origins {
 		if index > to {
 			delete(s.origins, o)
@@ -150,10 +155,10 @@ func (m *Memory) Append(ctx context.Context, in commands.Insert) (at commands.In
 // insert runs under the tables' lock.
 func (m *Memory) insert(in commands.Insert) (commands.Inserted, error) {
 	s := m.shared
-	if a := in.Applied; a.Index != 0 {
-		if found := s.at(a.Index); found.ID != a.Row {
-			return commands.Inserted{}, &commands.LostTailError{Applied: a, Found: found.ID, Head: s.head()}
-		}
+	if a := in.Applied; a.Index < s.archive.Truncated.Index {
+		return commands.Inserted{}, s.truncatedError(a.Index)
+	} else if found := s.position(a.Index); found != a {
+		return commands.Inserted{}, &commands.LostTailError{Applied: a, Found: found.Row, Head: s.head()}
 	}
 	if _, ok := s.origins[in.Origin]; ok {
 		return commands.Inserted{}, commands.ErrDuplicateOrigin
@@ -161,6 +166,7 @@ func (m *Memory) insert(in commands.Insert) (commands.Inserted, error) {
 	head := s.head()
 	row := commands.Row{
 		Index: head.Index + 1, ID: commands.RowID(rand.Uint64() | 1), Previous: head.Row, Payload: slices.Clone(in.Payload),
+		Origin: in.Origin, Summary: in.Summary,
 	}
 	setTime(&row.DatabaseTime, m.now())
 	s.rows = append(s.rows, row)
@@ -173,13 +179,28 @@ func (m *Memory) insert(in commands.Insert) (commands.Inserted, error) {
 
 // at is the row at an index, or the zero Row.
 func (s *tables) at(index commands.Index) commands.Row {
-	if index == 0 || index > commands.Index(len(s.rows)) {
+	first := s.archive.Truncated.Index + 1
+	if index < first || index-first >= commands.Index(len(s.rows)) {
 		return commands.Row{}
 	}
-	return s.rows[index-1]
+	return s.rows[index-first]
 }
 
-func (s *tables) head() commands.Position { return s.at(commands.Index(len(s.rows))).Position() }
+// position is the place of the row at an index, the last truncated one included.
+func (s *tables) position(index commands.Index) commands.Position {
+	if index == s.archive.Truncated.Index {
+		return s.archive.Truncated
+	}
+	return commands.Position{Index: index, Row: s.at(index).ID}
+}
+
+func (s *tables) head() commands.Position {
+	return s.position(s.archive.Truncated.Index + commands.Index(len(s.rows)))
+}
+
+func (s *tables) truncatedError(after commands.Index) error {
+	return &commands.TruncatedError{After: after, First: s.archive.Truncated.Index + 1}
+}
 
 func inserted(row commands.Row) commands.Inserted {
 	return commands.Inserted{Position: row.Position(), Previous: row.Previous, DatabaseTime: row.DatabaseTime}
@@ -195,6 +216,9 @@ func (m *Memory) Read(ctx context.Context, after commands.Index, maxRows, maxByt
 		return nil, err
 	}
 	defer end()
+	if after < m.shared.archive.Truncated.Index {
+		return nil, m.shared.truncatedError(after)
+	}
 	var list []commands.Row
 	bytes := 0
 	for index := after + 1; len(list) < max(maxRows, 1); index++ {
@@ -229,15 +253,18 @@ func (m *Memory) RowCount(ctx context.Context) (int64, error) {
 	return int64(len(m.shared.rows)), nil
 }
 
-// FindOrigin looks an origin up.
-func (m *Memory) FindOrigin(ctx context.Context, o commands.Origin) (commands.Inserted, uint64, bool, error) {
+// FindOrigin looks an origin up that is in a row after applied, or nowhere.
+func (m *Memory) FindOrigin(ctx context.Context, o commands.Origin, applied commands.Index) (commands.Inserted, uint64, bool, error) {
 	end, err := m.begin(ctx, "find origin")
 	if err != nil {
 		return commands.Inserted{}, 0, false, err
 	}
 	defer end()
 	index, ok := m.shared.origins[o]
-	if !ok {
+	switch {
+	case !ok && applied < m.shared.archive.Truncated.Index:
+		return commands.Inserted{}, 0, false, m.shared.truncatedError(applied)
+	case !ok:
 		return commands.Inserted{}, 0, false, nil
 	}
 	row := m.shared.at(index)

@@ -51,7 +51,7 @@ func TestMemoryFaults(t *testing.T) {
 	before, lost = nil, errors.New("answer lost")
 	_, err = m.Append(t.Context(), in)
 	require.ErrorIs(t, err, commands.ErrUnknown)
-	at, digest, found, err := m.FindOrigin(t.Context(), in.Origin)
+	at, digest, found, err := m.FindOrigin(t.Context(), in.Origin, in.Applied.Index)
 	require.NoError(t, err)
 	require.True(t, found, "the row was written all the same")
 	assert.EqualValues(t, 1, at.Index)

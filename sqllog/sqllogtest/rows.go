@@ -24,7 +24,7 @@ func testEmpty(t *testing.T, b Backend) {
 	n, err := b.Log.RowCount(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, n)
-	_, _, found, err := b.Log.FindOrigin(t.Context(), commands.Origin{Node: 1, Epoch: 1, Seq: 1})
+	_, _, found, err := b.Log.FindOrigin(t.Context(), commands.Origin{Node: 1, Epoch: 1, Seq: 1}, 0)
 	require.NoError(t, err)
 	assert.False(t, found)
 	assert.Equal(t, b.Peer == nil, b.Log.Exclusive())
@@ -132,7 +132,7 @@ func testOrigins(t *testing.T, b Backend) {
 		require.ErrorIs(t, err, commands.ErrDuplicateOrigin)
 		require.NotErrorIs(t, err, commands.ErrUnknown)
 
-		found, digest, ok, err := other.FindOrigin(t.Context(), origin)
+		found, digest, ok, err := other.FindOrigin(t.Context(), origin, 0)
 		require.NoError(t, err)
 		assert.True(t, ok)
 		assert.Equal(t, at, found)
@@ -166,7 +166,7 @@ func testConcurrent(t *testing.T, b Backend) {
 	for i := range appenders {
 		var last commands.Index
 		for seq := range uint64(rows) {
-			at, _, ok, err := b.Log.FindOrigin(t.Context(), commands.Origin{Node: commands.NodeID(i + 1), Epoch: 1, Seq: seq + 1})
+			at, _, ok, err := b.Log.FindOrigin(t.Context(), commands.Origin{Node: commands.NodeID(i + 1), Epoch: 1, Seq: seq + 1}, 0)
 			require.NoError(t, err)
 			require.True(t, ok)
 			assert.Greater(t, at.Index, last, "a proposer's rows are in its order")
@@ -183,7 +183,7 @@ func appendUntilDone(ctx context.Context, l Log, in commands.Insert) (commands.I
 		switch {
 		case errors.Is(err, commands.ErrNotSent):
 		case errors.Is(err, commands.ErrUnknown), errors.Is(err, commands.ErrDuplicateOrigin):
-			found, digest, ok, findErr := l.FindOrigin(ctx, in.Origin)
+			found, digest, ok, findErr := l.FindOrigin(ctx, in.Origin, in.Applied.Index)
 			if findErr == nil && ok && digest == commands.PayloadDigest(in.Payload) {
 				return found, nil
 			}

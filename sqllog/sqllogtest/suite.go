@@ -17,7 +17,7 @@ type Log interface {
 	Append(ctx context.Context, in commands.Insert) (commands.Inserted, error)
 	Read(ctx context.Context, after commands.Index, maxRows, maxBytes int) ([]commands.Row, error)
 	Head(ctx context.Context) (commands.Position, error)
-	FindOrigin(ctx context.Context, o commands.Origin) (commands.Inserted, uint64, bool, error)
+	FindOrigin(ctx context.Context, o commands.Origin, applied commands.Index) (commands.Inserted, uint64, bool, error)
 	RowCount(ctx context.Context) (int64, error)
 	Wakeups() <-chan struct{}
 	Exclusive() bool
@@ -26,6 +26,11 @@ type Log interface {
 	ConfirmSnapshot(ctx context.Context, at commands.Index) error
 	Snapshots(ctx context.Context) ([]commands.Snapshot, error)
 	DeleteSnapshot(ctx context.Context, at commands.Index) error
+
+	Archive(ctx context.Context) (commands.Archive, error)
+	AnnounceArchive(ctx context.Context, after, last commands.Index) (commands.Archive, error)
+	AdvanceArchive(ctx context.Context, to commands.Position, key string, digest commands.ArchiveDigest) (commands.Archive, error)
+	Truncate(ctx context.Context, upTo commands.Index, limit int) (commands.Archive, error)
 
 	AcquireLease(ctx context.Context, name string, by commands.Holder, ttl time.Duration) (bool, error)
 	ReleaseLease(ctx context.Context, name string, by commands.Holder) error
@@ -74,6 +79,13 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"a cancelled append is retried exactly once", testCancelled},
 		{"appends wake", testWakeups},
 		{"snapshots", testSnapshots},
+		{"the archive is announced, then recorded", testArchive},
+		{"what is archived can be truncated", testTruncate},
+		{"truncation is bounded in rows and bytes", testTruncateBounds},
+		{"a log that is truncated whole goes on", testTruncateAll},
+		{"a proposer behind the truncation is refused", testTruncatedProposer},
+		{"an origin that may have been truncated is in doubt", testTruncatedOrigin},
+		{"truncation while others append", testTruncateConcurrent},
 		{"leases have one holder", testLeases},
 		{"leases run out", testLeaseExpiry},
 		{"heartbeats", testHeartbeats},
