@@ -61,7 +61,8 @@ type Config struct {
 	// Default 20 s.
 	Deadline time.Duration
 
-	// Logger is told of objects that are missing or spoiled. Default: nobody.
+	// Logger is told of objects that are spoiled, and at level info of those that
+	// are missing, since only the log knows whether they may be. Default: nobody.
 	Logger *slog.Logger
 }
 
@@ -165,8 +166,13 @@ func New(config Config) (*Cache, error) {
 func (c *Cache) Close() { c.cancel() }
 
 // Put keeps a segment that was just uploaded; object is its bytes, which nobody
-// may change from here on. An object larger than the whole ring is not kept.
-func (c *Cache) Put(segment Segment, object []byte) { c.tail.put(segment.ID, object) }
+// may change from here on. An object larger than the whole ring is not kept, nor
+// is a packed segment: its records are no news.
+func (c *Cache) Put(segment Segment, object []byte) {
+	if !blobwal.IsPacked(object) {
+		c.tail.put(segment.ID, object)
+	}
+}
 
 // Block is the block of a segment that holds the record with this ordinal.
 // Sequential says that the caller goes on with the records after it.
@@ -174,7 +180,9 @@ func (c *Cache) Put(segment Segment, object []byte) { c.tail.put(segment.ID, obj
 // The error is ctx's, or a [*stream.Error] of CodeUnavailable (the bucket could
 // not be reached) or CodeInternal (the object is not what the log says it is; it
 // wraps a [*blobwal.ObjectError], whose fault tells a missing object from a
-// spoiled one).
+// spoiled one). Of a missing object, see [blobwal.Missing], the caller should
+// ask the log again: the segment may have been collected since it asked last,
+// and its records be in another.
 func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32, sequential bool) (*blobwal.Block, error) {
 	if recent := c.tail.get(segment.ID); recent != nil {
 		c.tailHits.Add(1)
@@ -227,13 +235,13 @@ func (c *Cache) key(segment Segment) string {
 
 // refuse is the answer for an object that is not what it must be.
 func (c *Cache) refuse(segment Segment, err error) error {
-	var fault *blobwal.ObjectError
-	if errors.As(err, &fault) && fault.Fault == blobwal.FaultMissing {
+	err = blobwal.WithKey(c.key(segment), err)
+	if blobwal.Missing(err) { // as it is once it was collected
 		c.missing.Add(1)
+		c.config.Logger.Info("a segment is missing", "error", err)
 	} else {
 		c.corrupt.Add(1)
+		c.config.Logger.Error("a segment cannot be read", "error", err)
 	}
-	err = blobwal.WithKey(c.key(segment), err)
-	c.config.Logger.Error("a segment cannot be read", "error", err)
 	return stream.Errorf(stream.CodeInternal, "%w", err)
 }

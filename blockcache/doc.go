@@ -9,7 +9,8 @@
 //
 //  1. The tail: a ring of whole segments as they were uploaded, shared by all
 //     streams, the oldest out first. Appending costs a reader nothing and a
-//     writer no copy: the ring keeps the uploaded bytes themselves.
+//     writer no copy: the ring keeps the uploaded bytes themselves. Packed
+//     segments do not enter it: they would push out what is new with what is old.
 //  2. The block cache: blocks, indexes and small objects that were fetched, each
 //     with its weight in bytes; what is rarely read goes first.
 //  3. The bucket. Of an object of at most 64 KiB the whole is fetched with one
@@ -33,12 +34,20 @@
 // code CodeInternal, wraps the [blobwal.ObjectError] that names the object, and
 // is counted. Bytes are checked when they enter the cache, never later.
 //
+// A segment is missing when it was collected, after another one took its
+// records: whoever is answered [blobwal.Missing] asks the log again where the
+// records are. What the cache still holds of a collected segment is as right as
+// ever; [Cache.Evict] frees the memory.
+//
 // # Bounds
 //
 // TailBytes bounds the ring and BlockBytes the rest, both including what
 // decoding adds: indexes, record ends, bookkeeping. The block cache may exceed
 // its bound for a moment while it evicts. Fetches under way hold besides at most
-// Fetches times the larger of ReadAheadMax and the largest block. A block that
+// Fetches times the largest of ReadAheadMax, the largest block and the largest
+// index, which of a packed segment is some 4 MB while it is decoded
+// ([blobwal.MaxPackedBlocks]). An index that is larger than BlockBytes is fetched
+// anew for every block that is: keep it above 16 MiB. A block that
 // was handed out lives as long as its reader holds it; a block from the tail
 // keeps its whole segment in memory that long.
 package blockcache
