@@ -1,11 +1,27 @@
-// Package upkeep is the work that nobody asks for and appends never feel: it
-// makes time pass in the log while anything can expire, and removes the streams
-// that are past their deadline.
+// Package upkeep is the work that nobody asks for and appends never feel. It
+// gives back what time has made useless, so that a server which runs for years
+// holds in memory, in SQL and in the bucket what its streams need and no more.
 //
-// One node of a cluster does it, the holder of a lease. The lease only saves
-// work: every command proposed here is checked again by Apply, so two holders
-// do no harm.
+//	job        what it does                                              at most at once
+//	expire     moves time, removes streams past their deadline           4,096 streams a command
+//	retain     trims what is older, or more, than is kept                1,024 streams a command
+//	compact    rewrites many small segments into few large ones          one packed segment in memory
+//	collect    dooms dead segments, deletes their objects after a grace  4,096 segments a command
+//	orphans    deletes objects that no command will ever refer to        one listed page
+//	archive    copies log rows into the bucket, drops them from SQL      one archive object
 //
-// Each pass is bounded: a sweep looks at [sweepRows] streams and goes on where it
-// stopped, and one command names at most [commands.MaxIDs] of them.
+// # Whose work it is
+//
+// One node of a cluster does all of it, the holder of a lease, and asks for the
+// lease only when there is something to do. The lease only saves work: every
+// command proposed here is checked again by Apply, every object is written
+// create-only and deleted only once nothing can refer to it, so two holders do no
+// harm. Nothing is remembered between passes but where a scan went on: after a
+// crash at any point the next pass finds what is left in the state and the bucket.
+//
+// # Bounds
+//
+// Each job runs on a goroutine of its own, one bounded step at a time, and
+// between steps gives way: see [Config.Bandwidth]. A step that fails is repeated
+// after a pause that doubles up to a minute; the job's [Status] says why.
 package upkeep

@@ -2,9 +2,16 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
+	"gocloud.dev/blob"
+	"golang.org/x/time/rate"
+
+	"github.com/picomq/picomq/blobwal"
+	"github.com/picomq/picomq/blockcache"
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/stream"
@@ -18,90 +25,181 @@ type Leases interface {
 	ReleaseLease(ctx context.Context, name string, holder commands.Holder) error
 }
 
+// Segments stores what compaction writes. The engine implements it.
+type Segments interface {
+	// Reserve is a sequence of this node for a packed segment.
+	Reserve() uint64
+	// Store puts a packed segment's object into the bucket, with retries.
+	Store(ctx context.Context, id blobwal.SegmentID, object []byte) error
+	// GiveUp says that no command will come for these sequences.
+	GiveUp(sequences ...uint64)
+}
+
+// Config is what maintenance works with. Zero fields take the defaults named.
+type Config struct {
+	Replica  *replica.Replica // registered
+	Leases   Leases
+	Bucket   *blob.Bucket
+	Cache    *blockcache.Cache
+	Segments Segments
+	Identity blobwal.Identity // of this node's start
+	Logger   *slog.Logger
+	// Retention is what streams keep that state no bound of their own. Zero: all.
+	Retention stream.Retention
+	// Grace is how long a doomed segment's object stays for readers that are about
+	// to ask for it, in log time. It must exceed twice the time that reads may be
+	// stale. Default 90 s.
+	Grace time.Duration
+	// Bandwidth bounds what compaction reads and writes, in bytes a second.
+	// Default 32 MiB.
+	Bandwidth int64
+	// PackedBytes is the size of a packed segment, and about half the memory that
+	// compaction takes. Default 32 MiB.
+	PackedBytes int
+}
+
+func (c *Config) validate() error {
+	if c.Replica == nil || c.Leases == nil || c.Bucket == nil || c.Cache == nil || c.Segments == nil {
+		return errors.New("upkeep: Replica, Leases, Bucket, Cache and Segments are required")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Grace <= 0 {
+		c.Grace = 90 * time.Second
+	}
+	if c.Bandwidth <= 0 {
+		c.Bandwidth = 32 << 20
+	}
+	if c.PackedBytes <= 0 {
+		c.PackedBytes = 32 << 20
+	}
+	return nil
+}
+
 // Timing. A tick every TickEvery keeps active time moving: less than the 30 s
 // that one entry may add.
 const (
-	TickEvery  = 10 * time.Second
-	SweepEvery = time.Second
-	leaseName  = "upkeep"
-	leaseTTL   = 15 * time.Second
-	sweepRows  = 1 << 16
+	TickEvery = 10 * time.Second
+	// LookEvery is how often each job is looked at.
+	LookEvery = time.Second
+	leaseName = "upkeep"
+	leaseTTL  = 15 * time.Second
 )
 
 // Upkeep runs the maintenance of one node.
 type Upkeep struct {
-	replica *replica.Replica
-	leases  Leases
-	holder  commands.Holder
-	logger  *slog.Logger
-	cursor  stream.ID
-	held    time.Time // until when the lease surely is ours
-	ticked  time.Time
+	cfg    Config
+	holder commands.Holder
+	pace   *rate.Limiter
+	jobs   []*runner
+
+	mu   sync.Mutex
+	held time.Time // until when the lease surely is ours
 }
 
-// New prepares the maintenance that r's node does.
-func New(r *replica.Replica, leases Leases, logger *slog.Logger) *Upkeep {
-	node, epoch := r.Node()
-	return &Upkeep{replica: r, leases: leases, holder: commands.Holder{Node: node, Epoch: epoch}, logger: logger}
+// New prepares the maintenance that the replica's node does.
+func New(cfg Config) (*Upkeep, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	node, epoch := cfg.Replica.Node()
+	u := &Upkeep{cfg: cfg, holder: commands.Holder{Node: node, Epoch: epoch}}
+	u.pace = rate.NewLimiter(rate.Limit(cfg.Bandwidth), int(min(cfg.Bandwidth, 1<<30)))
+	u.jobs = []*runner{
+		newRunner("expire", LookEvery, &expire{Upkeep: u}),
+	}
+	return u, nil
 }
 
 // Run works until ctx ends, then gives the lease back.
 func (u *Upkeep) Run(ctx context.Context) {
-	timer := time.NewTicker(SweepEvery)
-	defer timer.Stop()
+	var jobs sync.WaitGroup
+	for _, r := range u.jobs {
+		jobs.Go(func() { u.run(ctx, r) })
+	}
+	jobs.Wait()
+	u.release(context.WithoutCancel(ctx))
+}
+
+// run looks at one job until ctx ends.
+func (u *Upkeep) run(ctx context.Context, r *runner) {
+	look := time.NewTicker(LookEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			u.release(context.WithoutCancel(ctx))
 			return
-		case now := <-timer.C:
-			if err := u.Step(ctx, now); err != nil && ctx.Err() == nil {
-				u.logger.Warn("upkeep did not finish a pass; the next one tries again", "error", err)
+		case now := <-look.C:
+			for more := true; more && ctx.Err() == nil; {
+				more = u.try(ctx, r, now)
 			}
 		}
 	}
 }
 
-// Step does one pass at a time: nothing while no stream can expire or another
-// node holds the lease. It is exported for tests, which step time themselves;
-// it must not run twice at once.
+// Step looks once at every job, in turn. It is exported for tests, which move
+// time themselves; it must not run while [Upkeep.Run] does.
 func (u *Upkeep) Step(ctx context.Context, now time.Time) error {
-	view := u.replica.View()
-	if !view.HasExpiring() {
-		return nil
-	}
-	if held, err := u.lease(ctx, now); err != nil || !held {
-		return err
-	}
-	if now.Sub(u.ticked) >= TickEvery {
-		if _, err := u.replica.Propose(ctx, &commands.Tick{}); err != nil {
-			return err
+	var errs []error
+	for _, r := range u.jobs {
+		for more := true; more; {
+			more = u.try(ctx, r, now)
 		}
-		u.ticked = now
+		if s := r.look(); s.Error != "" {
+			errs = append(errs, errors.New(r.name+": "+s.Error))
+		}
 	}
-	return u.sweep(ctx)
+	return errors.Join(errs...)
 }
 
-// sweep expires streams that are due by the log's time.
-func (u *Upkeep) sweep(ctx context.Context) error {
-	ids, next := u.replica.View().Due(u.cursor, sweepRows)
-	u.cursor = next
-	for len(ids) > 0 {
-		n := min(len(ids), commands.MaxIDs)
-		if _, err := u.replica.Propose(ctx, &commands.Expire{IDs: ids[:n:n]}); err != nil {
-			return err
-		}
-		ids = ids[n:]
+// try does a step of a job that is due and has something to do, if the lease is
+// ours.
+func (u *Upkeep) try(ctx context.Context, r *runner, now time.Time) (more bool) {
+	if !r.due(now) || r.backlog() == 0 {
+		return false
 	}
-	return nil
+	held, err := u.lease(ctx, now)
+	if err == nil && !held {
+		return false
+	}
+	if err == nil {
+		more, err = r.step(ctx, now)
+	}
+	if ctx.Err() != nil {
+		return false // the end of the process is no failure of the job's
+	}
+	r.finished(now, more, err)
+	if err != nil {
+		u.cfg.Logger.Warn("maintenance failed; it is tried again", "job", r.name, "error", err)
+	}
+	return more && err == nil
+}
+
+// Status is how the jobs are doing, in a fixed order.
+func (u *Upkeep) Status() []Status {
+	list := make([]Status, len(u.jobs))
+	for i, r := range u.jobs {
+		list[i] = r.look()
+	}
+	return list
+}
+
+// Leads tells whether this node holds the lease, as far as it knows.
+func (u *Upkeep) Leads() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return time.Now().Before(u.held)
 }
 
 // lease renews the lease when a third of it is gone.
 func (u *Upkeep) lease(ctx context.Context, now time.Time) (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if now.Before(u.held.Add(-leaseTTL * 2 / 3)) {
 		return true, nil
 	}
-	held, err := u.leases.AcquireLease(ctx, leaseName, u.holder, leaseTTL)
+	held, err := u.cfg.Leases.AcquireLease(ctx, leaseName, u.holder, leaseTTL)
 	if err != nil || !held {
 		u.held = time.Time{}
 		return false, err
@@ -113,7 +211,7 @@ func (u *Upkeep) lease(ctx context.Context, now time.Time) (bool, error) {
 func (u *Upkeep) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := u.leases.ReleaseLease(ctx, leaseName, u.holder); err != nil {
-		u.logger.Warn("the upkeep lease was not given back; it runs out by itself", "error", err)
+	if err := u.cfg.Leases.ReleaseLease(ctx, leaseName, u.holder); err != nil {
+		u.cfg.Logger.Warn("the upkeep lease was not given back; it runs out by itself", "error", err)
 	}
 }
