@@ -160,6 +160,9 @@ func (s *State) occupy(p place, r row, name string, extents []Extent, d *side) {
 	if r.deleted() {
 		s.counts.Deleted++
 	}
+	if r.retained() {
+		s.counts.Retained++
+	}
 }
 
 // describe fills in the stream that the answer is about.

@@ -160,6 +160,9 @@ func (s *State) bury(id stream.ID, p place) {
 	r := p.row()
 	s.countExpiring(p, -1)
 	r.start, r.touched, r.limit, r.expiry = r.tail, 0, 0, stream.ExpiresNever
+	if r.retained() {
+		s.counts.Retained--
+	}
 	r.flags = r.flags&^(flagClosed|flagStreamSeq|flagRetained) | flagDeleted
 	*p.extents() = nil
 	p.page.sides[p.at] = &side{fork: old.fork, forks: old.forks}

@@ -122,6 +122,9 @@ func (s *State) vacate(p place) {
 	if p.row().deleted() {
 		s.counts.Deleted--
 	}
+	if p.row().retained() {
+		s.counts.Retained--
+	}
 	*p.row() = row{}
 	p.page.names[p.at] = ""
 	p.page.extents[p.at] = nil

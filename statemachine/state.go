@@ -70,6 +70,7 @@ type Counts struct {
 	Streams  uint64 // deleted ones that forks keep included
 	Deleted  uint64 // those
 	Expiring uint64 // streams that can expire
+	Retained uint64 // streams that state what they keep
 	Slots    uint64 // that hold a segment or held one
 	Segments uint64 // segments that exist
 	Dead     uint64 // those that nothing refers to
