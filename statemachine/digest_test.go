@@ -18,8 +18,10 @@ func (s *State) recompute() uint64 {
 			sum += s.hashStream(id, p)
 		}
 	}
-	for slot := uint64(0); slot < s.counts.Segments; slot++ {
-		sum += hashSegment(uint32(slot), &s.segments.at(slot / pageRows).rows[slot%pageRows])
+	for slot := range uint32(s.counts.Slots) {
+		if g := s.segment(slot); g != nil {
+			sum += hashSegment(slot, g)
+		}
 	}
 	for _, n := range s.nodes.list {
 		sum += hashNode(n)
@@ -83,6 +85,18 @@ func TestDigestSeesEverything(t *testing.T) {
 		"segment referenced": func(s *State) { s.segments.at(0).rows[0].Referenced++ },
 		"segment time":       func(s *State) { s.segments.at(0).rows[0].Time++ },
 		"segment extents":    func(s *State) { s.segments.at(0).rows[0].Extents++ },
+		"segment level":      func(s *State) { s.segments.at(0).rows[0].Level++ },
+		"segment oldest":     func(s *State) { s.segments.at(0).rows[0].Oldest-- },
+		"segment newest":     func(s *State) { s.segments.at(0).rows[0].Newest++ },
+		"segment doomed":     func(s *State) { s.segments.at(0).rows[0].Doomed++ },
+		"segment first":      func(s *State) { s.segments.at(0).rows[0].First++ },
+		"segment last":       func(s *State) { s.segments.at(0).rows[0].Last++ },
+		"no segment":         func(s *State) { s.segments.at(0).rows[0] = Segment{} },
+		"slots":              func(s *State) { s.counts.Slots++ },
+
+		"retention age":   func(s *State) { damaged(s, 9).side().retention.Age++ },
+		"retention bytes": func(s *State) { damaged(s, 9).side().retention.Bytes++ },
+		"no retention":    func(s *State) { damaged(s, 9).row().flags &^= flagRetained },
 
 		"node":         func(s *State) { s.nodes.list[0].Node.Node++ },
 		"epoch":        func(s *State) { s.nodes.list[0].Epoch++ },

@@ -74,14 +74,14 @@ func (d *drawer) registration() *commands.RegisterNode {
 }
 
 func (d *drawer) command(n *node) commands.Command {
-	switch rapid.IntRange(0, 19).Draw(d.t, "kind") {
+	switch rapid.IntRange(0, 27).Draw(d.t, "kind") {
 	case 0, 1, 18:
 		return d.create()
 	case 2:
 		return d.close()
 	case 3:
 		id := d.id()
-		return &commands.Trim{ID: id, To: d.nearTail(id)}
+		return &commands.Trim{ID: id, To: d.nearTail(id), Upkeep: d.chance(3, "upkeep?")}
 	case 4, 19:
 		return &commands.Delete{ID: d.id()}
 	case 5:
@@ -97,6 +97,14 @@ func (d *drawer) command(n *node) commands.Command {
 			return &commands.Activate{Level: uint32(rapid.IntRange(0, 3).Draw(d.t, "level")), Release: "v9"}
 		}
 		return &commands.Tick{}
+	case 20:
+		return &commands.Doom{Slots: d.slots()}
+	case 21:
+		return &commands.Collected{Slots: d.slots()}
+	case 22:
+		return d.pack(n)
+	case 23, 24, 25, 26:
+		return d.swap(n)
 	default:
 		return d.commit(n)
 	}
@@ -148,6 +156,12 @@ func (d *drawer) create() *commands.Create {
 	case 3:
 		if d.chance(6, "invalid?") {
 			*e = stream.Expiry{TTL: 1}
+		}
+	}
+	if d.chance(3, "retention?") {
+		m.Config.Retention = stream.Retention{
+			Age:   rapid.SampledFrom([]uint64{0, 10, 10, 30}).Draw(d.t, "age"),
+			Bytes: rapid.SampledFrom([]uint64{0, 100, 100, 200}).Draw(d.t, "bytes"),
 		}
 	}
 	if d.chance(2, "fork?") {
@@ -241,7 +255,16 @@ func (d *drawer) request(id stream.ID) commands.Append {
 }
 
 func (d *drawer) commit(n *node) *commands.CommitSegment {
-	sequence := uint64(0)
+	sequence, givenUp := d.sequence(n)
+	appends := make([]commands.Append, rapid.IntRange(1, 5).Draw(d.t, "appends"))
+	for i := range appends {
+		appends[i] = d.append()
+	}
+	return commands.NewCommitSegment(sequence, 1<<20, appends, givenUp)
+}
+
+// sequence is that of a segment, and some that are given up.
+func (d *drawer) sequence(n *node) (sequence uint64, givenUp []uint64) {
 	if spans := n.used.spans; len(spans) > 0 {
 		sequence = spans[len(spans)-1].to + 1
 	}
@@ -251,15 +274,10 @@ func (d *drawer) commit(n *node) *commands.CommitSegment {
 	case 2, 3:
 		sequence -= min(uint64(rapid.IntRange(1, 4).Draw(d.t, "behind")), sequence)
 	}
-	var givenUp []uint64
 	if d.chance(6, "give up?") {
 		givenUp = append(givenUp, sequence+uint64(rapid.IntRange(0, 2).Draw(d.t, "given up")))
 	}
-	appends := make([]commands.Append, rapid.IntRange(1, 5).Draw(d.t, "appends"))
-	for i := range appends {
-		appends[i] = d.append()
-	}
-	return commands.NewCommitSegment(sequence, 1<<20, appends, givenUp)
+	return sequence, givenUp
 }
 
 func (d *drawer) append() commands.Append {

@@ -23,10 +23,8 @@ func (s *State) dump() string {
 		dumpSequences(&b, " given-up", &n.givenUp)
 		b.WriteByte('\n')
 	}
-	for slot := range uint32(s.counts.Segments) {
-		g, _ := s.View().Segment(slot)
-		fmt.Fprintf(&b, "segment %d is %d/%d/%d size %d referenced %d extents %d time %d\n",
-			slot, g.Node, g.Epoch, g.Sequence, g.Size, g.Referenced, g.Extents, g.Time)
+	for slot := range uint32(s.counts.Slots) {
+		dumpSegment(&b, s, slot)
 	}
 	for dense := uint64(1); dense <= s.lastDense; dense++ {
 		if p, ok := s.find(stream.MakeID(0, dense)); ok {
@@ -34,6 +32,23 @@ func (s *State) dump() string {
 		}
 	}
 	return b.String()
+}
+
+func dumpSegment(b *strings.Builder, s *State, slot uint32) {
+	g, ok := s.View().Segment(slot)
+	if !ok {
+		fmt.Fprintf(b, "segment %d is free\n", slot)
+		return
+	}
+	fmt.Fprintf(b, "segment %d is %d/%d/%d size %d referenced %d extents %d time %d",
+		slot, g.Node, g.Epoch, g.Sequence, g.Size, g.Referenced, g.Extents, g.Time)
+	if g.Level > 0 {
+		fmt.Fprintf(b, " level %d of %d-%d", g.Level, g.Oldest, g.Newest)
+	}
+	if g.Doomed != 0 {
+		fmt.Fprintf(b, " doomed %d", g.Doomed)
+	}
+	b.WriteByte('\n')
 }
 
 func dumpSequences(b *strings.Builder, title string, q *sequences) {
@@ -60,6 +75,9 @@ func (s *State) dumpStream(b *strings.Builder, dense uint64, p place) {
 	case stream.ExpiresNever:
 	}
 	d := p.side()
+	if r.retained() {
+		fmt.Fprintf(b, " keeps %d s %d bytes", d.retention.Age, d.retention.Bytes)
+	}
 	if r.deleted() {
 		b.WriteString(" deleted")
 	}

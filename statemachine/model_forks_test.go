@@ -59,6 +59,9 @@ func (m *model) same(st *modelStream, c *commands.Create, closed bool) bool {
 	if st.info.Closed != closed || (st.info.Fork == nil) != (c.Fork == nil) {
 		return false
 	}
+	if keep := asked.Retention; (keep.Age != 0 && keep.Age != had.Retention.Age) || (keep.Bytes != 0 && keep.Bytes != had.Retention.Bytes) {
+		return false
+	}
 	if c.Fork == nil {
 		return mediaOf(had.ContentType) == mediaOf(asked.ContentType) && had.Expiry == asked.Expiry
 	}
@@ -129,6 +132,12 @@ func (m *model) inherit(st *modelStream, f *commands.Fork) AppendResult {
 	if config.Expiry.Kind == stream.ExpiresNever {
 		config.Expiry = parent.info.Config.Expiry
 	}
+	if config.Retention.Age == 0 {
+		config.Retention.Age = parent.info.Config.Retention.Age
+	}
+	if config.Retention.Bytes == 0 {
+		config.Retention.Bytes = parent.info.Config.Retention.Bytes
+	}
 	return AppendResult{Verdict: Accepted}
 }
 
@@ -171,6 +180,7 @@ func (m *model) delete(c *commands.Delete) AppendResult {
 	st.deleted = true
 	st.records, st.producers, st.streamSeq = nil, map[string]*modelProducer{}, nil
 	st.info.Start, st.info.Closed, st.info.Config.Expiry = st.info.Tail, false, stream.Expiry{}
+	st.info.Config.Retention = stream.Retention{}
 	m.changed = append(m.changed, st.info.ID)
 	return answer
 }

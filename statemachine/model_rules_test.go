@@ -19,7 +19,7 @@ type model struct {
 	nodes      map[commands.NodeID]*modelNode
 	streams    map[stream.Name]*modelStream
 	forks      []modelFork
-	segments   []Segment
+	segments   []*Segment // by slot; nil where there is none
 	changed    []stream.ID
 }
 
@@ -157,6 +157,14 @@ func (m *model) command(id commands.NodeID, n *modelNode, command commands.Comma
 		return verdict(NotFound) // no history drawn is long enough to have one
 	case *commands.Activate:
 		return verdict(m.activate(c))
+	case *commands.Doom:
+		return m.doom(c)
+	case *commands.Collected:
+		return m.collected(c)
+	case *commands.Pack:
+		return m.pack(id, n, c)
+	case *commands.Swap:
+		return m.swap(id, n, c)
 	default:
 		return verdict(Accepted)
 	}
@@ -223,7 +231,9 @@ func (m *model) trim(c *commands.Trim) AppendResult {
 		st.records = st.records[1:]
 		st.info.Start++
 	}
-	m.touch(st)
+	if !c.Upkeep {
+		m.touch(st)
+	}
 	return st.answer(Accepted)
 }
 
@@ -244,35 +254,28 @@ func (m *model) close(c *commands.Close) AppendResult {
 		out.First, out.FirstKnown = st.info.Tail, true
 		return out
 	}
-	return m.write(st, c.Producer, c.Match, c.StreamSeq, 0, 0, 0, true, nil)
+	return m.write(st, c.Producer, c.Match, c.StreamSeq, segmentName{}, 0, 0, true, nil)
 }
 
 func (m *model) commit(id commands.NodeID, n *modelNode, c *commands.CommitSegment) Result {
-	for _, sequence := range c.GivenUp {
-		if !n.used[sequence] {
-			n.given[sequence] = true
-		}
+	if v := n.spend(c.Sequence, c.GivenUp); v != Accepted {
+		return verdict(v)
 	}
-	if n.given[c.Sequence] {
-		return verdict(GivenUp)
+	g := Segment{
+		Node: id, Epoch: n.epoch, Sequence: c.Sequence, Size: c.Size, Time: m.logTime, Oldest: m.logTime, Newest: m.logTime,
 	}
-	if n.used[c.Sequence] {
-		return verdict(Used)
-	}
-	n.used[c.Sequence] = true
-	slot := uint32(len(m.segments))
-	m.segments = append(m.segments, Segment{Node: id, Epoch: n.epoch, Sequence: c.Sequence, Size: c.Size, Time: m.logTime})
+	slot := m.addSegment(g)
 	out := verdict(Accepted)
 	out.Segment = slot
 	it := c.Appends()
 	var a commands.Append
 	for ordinal := uint32(0); it.Next(&a); ordinal += a.Records {
-		out.Appends = append(out.Appends, m.append(&a, slot, ordinal))
+		out.Appends = append(out.Appends, m.append(&a, nameOf(&g), ordinal))
 	}
 	return out
 }
 
-func (m *model) append(a *commands.Append, slot, ordinal uint32) AppendResult {
+func (m *model) append(a *commands.Append, in segmentName, ordinal uint32) AppendResult {
 	var producer *stream.Producer
 	if a.HasProducer {
 		producer = &a.Producer
@@ -294,14 +297,14 @@ func (m *model) append(a *commands.Append, slot, ordinal uint32) AppendResult {
 		if st.deleted {
 			return st.answer(Deleted)
 		}
-		return m.write(st, producer, match, streamSeq, slot, ordinal, a.Records, a.Close, nil)
+		return m.write(st, producer, match, streamSeq, in, ordinal, a.Records, a.Close, nil)
 	}
 	closes := a.Close || a.Create.Closed
 	st, answer := m.mayCreate(a.Create, closes)
 	if st == nil {
 		return answer
 	}
-	out := m.write(st, producer, match, streamSeq, slot, ordinal, a.Records, closes, func() { m.add(st) })
+	out := m.write(st, producer, match, streamSeq, in, ordinal, a.Records, closes, func() { m.add(st) })
 	if out.Verdict != Accepted {
 		out.ID, out.Start, out.Tail = 0, 0, 0 // there is no such stream
 	}
@@ -311,7 +314,7 @@ func (m *model) append(a *commands.Append, slot, ordinal uint32) AppendResult {
 // write checks and does an append or a close; made is called before the first
 // change.
 func (m *model) write(st *modelStream, producer *stream.Producer, match *stream.Offset, streamSeq *string,
-	slot, ordinal, records uint32, closes bool, made func(),
+	in segmentName, ordinal, records uint32, closes bool, made func(),
 ) AppendResult {
 	out := st.answer(Accepted)
 	var known *modelProducer
@@ -361,7 +364,7 @@ func (m *model) write(st *modelStream, producer *stream.Producer, match *stream.
 	}
 	out.First, out.FirstKnown = st.info.Tail, true
 	for i := range records {
-		st.records = append(st.records, modelRecord{offset: st.info.Tail, segment: slot, ordinal: ordinal + i})
+		st.records = append(st.records, modelRecord{offset: st.info.Tail, in: in, ordinal: ordinal + i})
 		st.info.Tail++
 	}
 	if producer != nil {

@@ -47,8 +47,8 @@ func compareVisible(t require.TestingT, m *model, v View) {
 	page, more := v.List("", "", 100)
 	require.False(t, more)
 	require.Len(t, page, len(names))
-	counts := Counts{Streams: uint64(len(names)), Segments: uint64(len(m.segments))}
-	references := make([]Segment, len(m.segments))
+	counts := Counts{Streams: uint64(len(names))}
+	references := map[segmentName]Segment{}
 	var due []stream.ID
 	for i, name := range names {
 		want := m.streams[name]
@@ -69,47 +69,49 @@ func compareVisible(t require.TestingT, m *model, v View) {
 		if want.deleted {
 			counts.Deleted++
 		}
+		if want.info.Config.Retention != (stream.Retention{}) {
+			counts.Retained++
+		}
 		extents := v.Extents(got.ID, 0, 1000)
 		require.Len(t, extents, got.Extents)
 		require.True(t, slices.Equal(want.records, flatten(extents)), "%s: %v\n%v", name, want.records, extents)
-		for _, e := range extents {
-			references[e.Segment].Extents++
-			references[e.Segment].Referenced += uint64(e.Bytes)
+		for i, e := range extents {
+			g := references[nameOf(&e.In)]
+			g.Extents++
+			g.Referenced += uint64(e.Bytes)
+			references[nameOf(&e.In)] = g
+			require.False(t, i > 0 && extents[i-1].continues(e.Extent), "%s: two extents that are one", name)
 		}
 		counts.Extents += uint64(len(extents))
 		counts.Producers += uint64(len(want.producers))
 	}
-	require.Equal(t, counts, v.Counts())
 	slices.Sort(due)
 	found, next := v.Due(0, 1000)
 	require.Zero(t, next)
 	require.Equal(t, due, found)
-	for slot, want := range m.segments {
-		want.Extents, want.Referenced = references[slot].Extents, references[slot].Referenced
+	inSlots := m.count(references)
+	inSlots.Streams, inSlots.Deleted, inSlots.Expiring = counts.Streams, counts.Deleted, counts.Expiring
+	inSlots.Retained, inSlots.Extents, inSlots.Producers = counts.Retained, counts.Extents, counts.Producers
+	require.Equal(t, inSlots, v.Counts())
+	compareSegments(t, m, v, references)
+}
+
+func compareSegments(t require.TestingT, m *model, v View, references map[segmentName]Segment) {
+	var all []Slotted
+	for slot, g := range m.segments {
 		got, ok := v.Segment(uint32(slot))
-		require.True(t, ok)
+		require.Equal(t, g != nil, ok)
+		if g == nil {
+			continue
+		}
+		want := *g
+		want.Extents, want.Referenced = references[nameOf(g)].Extents, references[nameOf(g)].Referenced
 		require.Equal(t, want, got)
+		all = append(all, Slotted{uint32(slot), want})
 	}
 	_, ok := v.Segment(uint32(len(m.segments)))
 	require.False(t, ok)
-}
-
-// modelRecord is where one record lies.
-type modelRecord struct {
-	offset           stream.Offset
-	segment, ordinal uint32
-	cut              uint32 // bytes of it that count; 0: all
-}
-
-func flatten(extents []Extent) (records []modelRecord) {
-	for _, e := range extents {
-		for i := range e.Count() {
-			r := modelRecord{offset: e.First + stream.Offset(i), segment: e.Segment, ordinal: e.Ordinal + i}
-			if e.Cut() {
-				r.cut = e.Bytes
-			}
-			records = append(records, r)
-		}
-	}
-	return records
+	list, next := v.Segments(0, 1000)
+	require.Zero(t, next)
+	require.Equal(t, all, list)
 }

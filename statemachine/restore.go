@@ -157,7 +157,7 @@ func (x *restorer) readSegments(c *codec) {
 		case row == Segment{}:
 			x.s.free = append(x.s.free, slot) // ascending, so a heap
 			continue
-		case row.Epoch == 0 || row.Oldest > row.Newest || row.Newest > row.Time || row.First > row.Last || (row.Doomed != 0 && row.Extents > 0):
+		case !row.sound(x.head.logTime):
 			c.fail("the segment in slot %d breaks a rule of its row", slot)
 			return
 		}
@@ -172,10 +172,10 @@ func (g *Segment) sound(now stream.Time) bool {
 	if g.Doomed != 0 && (!g.Dead() || g.Doomed < g.Time || g.Doomed > max(now, 1)) {
 		return false
 	}
-	if g.Level == 0 && (g.Oldest != g.Time || g.Newest != g.Time) {
+	if g.Level == 0 && (g.Oldest != g.Time || g.Newest != g.Time || g.First != 0 || g.Last != 0) {
 		return false
 	}
-	return g.Epoch != 0 && g.Oldest <= g.Newest && g.Newest <= g.Time && g.Time <= now
+	return g.Epoch != 0 && g.Oldest <= g.Newest && g.Newest <= g.Time && g.Time <= now && g.First <= g.Last
 }
 
 func (x *restorer) readStreams(c *codec) {

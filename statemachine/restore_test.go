@@ -21,7 +21,28 @@ func TestRestoreChecksRules(t *testing.T) {
 		{"an extent of nothing", func(s *State) { (*damaged(s, 1).extents())[0].packed = 0 }, "extents of stream 1 end"},
 		{"an extent nowhere", func(s *State) { (*damaged(s, 1).extents())[0].Segment = 99 }, "segment 99"},
 		{"references that do not add up", func(s *State) { s.segments.at(0).rows[0].Referenced++ }, "segment 0 says"},
-		{"a segment of nobody", func(s *State) { s.segments.at(0).rows[0].Epoch = 0 }, "no epoch"},
+		{"a segment of nobody", func(s *State) { s.segments.at(0).rows[0].Epoch = 0 }, "slot 0 breaks"},
+		{"a segment of the future", func(s *State) { s.segments.at(0).rows[0].Time = s.logTime + 1 }, "slot 0 breaks"},
+		{"a segment of appends that was packed", func(s *State) { s.segments.at(0).rows[0].Oldest-- }, "slot 0 breaks"},
+		{"a segment of appends with later records", func(s *State) { s.segments.at(0).rows[0].Newest++ }, "slot 0 breaks"},
+		{"a packed segment older than old", func(s *State) { s.segments.at(0).rows[packedSlot].Oldest = 1 << 40 }, "slot 6 breaks"},
+		{"a packed segment newer than known", func(s *State) { s.segments.at(0).rows[packedSlot].Newest = 1 << 40 }, "slot 6 breaks"},
+		{"a segment of appends for some streams", func(s *State) { s.segments.at(0).rows[0].Last = 1 }, "slot 0 breaks"},
+		{"a packed segment for no streams", func(s *State) { s.segments.at(0).rows[packedSlot].Last = 0 }, "slot 6 breaks"},
+		{"a doomed segment with extents", func(s *State) { s.segments.at(0).rows[0].Doomed = s.logTime }, "slot 0 breaks"},
+		{"a segment doomed in the future", func(s *State) { s.segments.at(0).rows[doomedSlot].Doomed = s.logTime + 1 }, "slot 3 breaks"},
+		{"a segment doomed before its time", func(s *State) { s.segments.at(0).rows[doomedSlot].Doomed = 1 }, "slot 3 breaks"},
+		{"an extent in an empty slot", func(s *State) { (*damaged(s, 1).extents())[0].Segment = emptySlot }, "segment 4, records"},
+		{"an extent in a doomed segment", func(s *State) { (*damaged(s, 1).extents())[0].Segment = doomedSlot }, "segment 0 says"},
+		{"something in an empty slot", func(s *State) { s.segments.at(0).rows[emptySlot].Size = 1 }, "slot 4 breaks"},
+		{"fewer slots than there are", func(s *State) { s.counts.Slots-- }, ""},
+		{"a retention that keeps all", func(s *State) { damaged(s, 9).side().retention = stream.Retention{} }, "stream 9 breaks"},
+		{"a retention out of range", func(s *State) { damaged(s, 9).side().retention.Age = stream.MaxTTL + 1 }, "at most"},
+		{"a retention in bytes out of range", func(s *State) { damaged(s, 9).side().retention.Bytes = stream.MaxRetentionBytes + 1 }, "at most"},
+		{"a deleted stream with a retention", func(s *State) {
+			damaged(s, 4).row().flags |= flagRetained
+			damaged(s, 4).side().retention.Age = 1
+		}, "stream 4 breaks"},
 		{"a name twice", func(s *State) { damaged(s, 1).page.names[2] = "a" }, "one name"},
 		{"a use in the future", func(s *State) { damaged(s, 2).row().touched = 1 << 60 }, "stream 2 breaks"},
 		{"a limit out of range", func(s *State) { damaged(s, 2).row().limit = -1 }, "stream 2 breaks"},
@@ -64,7 +85,7 @@ func TestRestoreChecksRules(t *testing.T) {
 		{"a deleted stream with a producer", func(s *State) {
 			damaged(s, 4).side().producers = damaged(s, 2).side().producers
 		}, "stream 4 breaks"},
-		{"a flag of the future", func(s *State) { damaged(s, 4).row().flags |= knownFlags + 1 }, "at most 63"},
+		{"a flag of the future", func(s *State) { damaged(s, 4).row().flags |= knownFlags + 1 }, "at most 127"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -180,7 +180,32 @@ func smallSnapshot(t require.TestingT) []byte {
 		&commands.Create{Name: "h", Fork: &commands.Fork{Parent: 7}, Config: stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 9}}},
 	))
 	s.Apply(l.entry(&commands.Expire{IDs: []stream.ID{7}})) // h has no parent
+	smallSegments(t, s, l)
 	return encode(t, s.BeginSnapshot())
+}
+
+// The slots of the small snapshot that hold no segment of appends.
+const (
+	doomedSlot = 3
+	emptySlot  = 4
+	packedSlot = 6
+)
+
+// smallSegments appends to a stream with retention and packs what it has.
+func smallSegments(t require.TestingT, s *State, l *log) {
+	first := s.logTime + 10
+	s.Apply(l.commit([]commands.Append{{
+		Create:  &commands.Create{Name: "i", Config: stream.Config{Retention: stream.Retention{Age: 60, Bytes: 1000}}},
+		Records: 2, Bytes: 30,
+	}}))
+	s.Apply(l.commit([]commands.Append{{ID: 9, Records: 1, Bytes: 20}}))
+	s.Apply(l.commit([]commands.Append{{ID: 9, Records: 4, Bytes: 40}}))
+	out := s.Apply(l.entry(l.pack(1, first, first+10), commands.NewSwap(packedSlot, l.sequence, []commands.Run{{
+		ID: 9, Ordinal: 5, Bytes: 44, Pieces: []commands.Piece{{Slot: doomedSlot, Count: 2}, {Slot: emptySlot, Count: 1}},
+	}}), &commands.Doom{Slots: []uint32{doomedSlot, emptySlot}}, &commands.Collected{Slots: []uint32{emptySlot}}))
+	for _, r := range out.Proposals[0].Results {
+		require.Equal(t, Accepted, r.Verdict)
+	}
 }
 
 // TestGoldenSnapshot holds the bytes of a snapshot: what a release wrote, every
@@ -207,7 +232,7 @@ func TestGoldenSnapshot(t *testing.T) {
 		ID: 5, Name: "e", Config: stream.Config{ContentType: "text/plain"}, Created: fork.Created, Start: 1, Tail: 6, Extents: 3,
 		Fork: &stream.Fork{Parent: 4, From: "d", At: 5, End: 5},
 	}, fork)
-	require.Equal(t, Extent{First: 3, Segment: 1, Ordinal: 0, Bytes: 2, packed: 3}, s.View().Extents(5, 3, 1)[0])
+	require.Equal(t, Extent{First: 3, Segment: 1, Ordinal: 0, Bytes: 2, packed: 3}, s.View().Extents(5, 3, 1)[0].Extent)
 	orphan, _ := s.View().Lookup("h")
 	require.Equal(t, &stream.Fork{Parent: 7, From: "g"}, orphan.Fork)
 }

@@ -9,7 +9,8 @@ import (
 
 // pack makes a packed segment known.
 func (s *State) pack(n *node, m *commands.Pack, out *Result) {
-	if m.Level == 0 || m.Oldest < 0 || m.Oldest > m.Newest || m.Newest > s.logTime || len(m.GivenUp) > commands.MaxGivenUp {
+	sound := m.Level > 0 && 0 <= m.Oldest && m.Oldest <= m.Newest && m.Newest <= s.logTime && m.First <= m.Last
+	if !sound || len(m.GivenUp) > commands.MaxGivenUp {
 		out.Verdict = Invalid
 		return
 	}
@@ -18,7 +19,7 @@ func (s *State) pack(n *node, m *commands.Pack, out *Result) {
 	}
 	out.Segment = s.addSegment(Segment{
 		Node: n.Node.Node, Epoch: n.Epoch, Sequence: m.Sequence, Size: m.Size, Level: m.Level,
-		Time: s.logTime, Oldest: m.Oldest, Newest: m.Newest,
+		Time: s.logTime, Oldest: m.Oldest, Newest: m.Newest, First: m.First, Last: m.Last,
 	})
 }
 
@@ -53,9 +54,9 @@ type swapper struct {
 	id   stream.ID
 	p    place
 	live bool
-	old  []Extent      // the stream's
-	list []Extent      // what comes in place of old[:done]; nil while nothing has changed
-	done int           //
+	old  []Extent // the stream's
+	list []Extent // what comes in place of old[:done]; nil while nothing has changed
+	done int
 	end  stream.Offset // of the last run applied
 }
 

@@ -1,7 +1,6 @@
 package statemachine
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/picomq/picomq/stream"
@@ -128,65 +127,4 @@ func (v View) duePage(from, to uint64, active int64, now stream.Time, ids *[]str
 		}
 	}
 	return int(to - from + 1)
-}
-
-// Held is consecutive extents of one stream.
-type Held struct {
-	ID      stream.ID
-	Fork    bool // its records may be others' too: it is a fork, or has forks
-	Extents []Extent
-}
-
-// Holders scans the streams after a stream, in the order of their ids, for
-// extents in the segments that in accepts. It stops after a page in which it came
-// to max extents, and returns the stream to go on after: zero at the end. Each
-// stream may have several Held.
-func (v View) Holders(after stream.ID, last stream.ID, in func(slot uint32) bool, max int) (list []Held, next stream.ID) {
-	end := min(v.s.public.lastDense.Load(), last.Dense())
-	found := 0
-	for dense := after.Dense() + 1; dense <= end; {
-		to := min(end, dense|(pageRows-1))
-		p, lock := v.lock(stream.MakeID(0, dense))
-		if lock != nil {
-			for d := dense; d <= to; d++ {
-				p.at = int(d % pageRows)
-				found += v.heldBy(stream.MakeID(0, d), p, in, &list)
-			}
-			lock.RUnlock()
-		}
-		if found >= max && to < end {
-			return list, stream.MakeID(0, to)
-		}
-		dense = to + 1
-	}
-	return list, 0
-}
-
-// HeldBy is one stream's extents in the segments that in accepts.
-func (v View) HeldBy(id stream.ID, in func(slot uint32) bool) (list []Held) {
-	p, lock := v.lock(id)
-	if lock == nil {
-		return nil
-	}
-	defer lock.RUnlock()
-	v.heldBy(id, p, in, &list)
-	return list
-}
-
-// heldBy adds a stream's consecutive extents and returns how many there were. The
-// page is locked.
-func (v View) heldBy(id stream.ID, p place, in func(slot uint32) bool, list *[]Held) (found int) {
-	extents := *p.extents()
-	for i := 0; i < len(extents); i++ {
-		from := i
-		for i < len(extents) && in(extents[i].Segment) {
-			i++
-		}
-		if i > from {
-			found += i - from
-			r := p.row()
-			*list = append(*list, Held{ID: id, Fork: r.isFork() || r.forked(), Extents: slices.Clone(extents[from:i])})
-		}
-	}
-	return found
 }

@@ -96,7 +96,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestExtentsAndTimes(t *testing.T) {
+func TestExtents(t *testing.T) {
 	s, l := New(), &log{}
 	s.Apply(l.register())
 	s.Apply(l.entry(&commands.Create{Name: "s"}))
@@ -117,13 +117,11 @@ func TestExtentsAndTimes(t *testing.T) {
 	assert.Empty(t, firsts(8, 9))
 	assert.Empty(t, v.Extents(2, 0, 9))
 	assert.Empty(t, v.Extents(stream.MakeID(1, 1), 0, 9))
-	for at, want := range map[stream.Time]stream.Offset{0: 1, 30: 1, 31: 2, 40: 2, 60: 6, 61: 8} {
-		got, ok := v.ExtentAtTime(1, at)
-		assert.True(t, ok)
-		assert.Equal(t, want, got, "time %d", at)
+	for i, x := range v.Extents(1, 0, 9) {
+		want, _ := v.Segment(x.Segment)
+		assert.Equal(t, want, x.In)
+		assert.Equal(t, stream.Time(30+10*i), x.In.Time)
 	}
-	_, ok := v.ExtentAtTime(2, 0)
-	assert.False(t, ok)
 }
 
 // TestDueInSteps scans in small steps over several pages, of which one has
@@ -216,14 +214,13 @@ func checkReader(t *testing.T, v View, base commands.Index, id stream.ID) {
 			t.Errorf("stream %d: extent %d begins at %d, not at %d", id, i, e.First, next)
 		}
 		next = e.End()
-		if segment, ok := v.Segment(e.Segment); !ok || segment.Node != 1 {
+		if e.In.Node != 1 || e.In.Extents == 0 {
 			t.Errorf("stream %d: no segment %d", id, e.Segment)
 		}
 	}
 	if page, _ := v.List("new-", "", 3); len(page) > 0 && page[0].Config.ContentType == "" {
 		t.Errorf("stream %d has lost its content type", page[0].ID)
 	}
-	v.ExtentAtTime(id, v.LogTime())
 	v.Lookup(st.Name)
 	v.Due(0, 100)
 	v.Nodes()
