@@ -21,7 +21,8 @@ var mayImport = map[string][]string{
 
 	"sqllog":            {"commands", "migrations"},
 	"sqllog/sqllogtest": {"commands", "migrations", "sqllog"},
-	"replica":           {"stream", "commands", "statemachine"},
+	"replica":           {"stream", "commands", "statemachine", "replica/archive"},
+	"replica/archive":   {"stream", "commands"},
 
 	"engine": {"stream", "commands", "statemachine", "replica", "blobwal", "blockcache"},
 	"upkeep": {"stream", "commands", "statemachine", "replica", "blobwal", "blockcache", "engine"},
