@@ -72,3 +72,45 @@ func Example() {
 	// segment 0/1/7/1 has b
 	// segment 0/1/7/2 has c
 }
+
+// Records of two segments are packed into one, which says of each record where
+// in its stream it is and when it was appended.
+func ExamplePacker() {
+	identity := blobwal.Identity{Node: 1, Epoch: 7}
+	id := stream.MakeID(0, 1)
+	p, err := blobwal.NewPacker(identity, 3, 1<<20)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, run := range []stream.Run{ // as [blobwal.Block.Run] gives them, with what the log knows
+		{First: 10, Time: 1_000, Bodies: []byte("ab"), Ends: []uint32{1, 2}},
+		{First: 12, Time: 2_000, Bodies: []byte("c"), Ends: []uint32{1}},
+	} {
+		if _, err := p.Add(id, run); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+
+	packed := p.Seal()
+	index, err := blobwal.Verify(packed.Object)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	info := index.Blocks[0]
+	block, err := blobwal.DecodeBlock(info, packed.Object[info.Position:][:info.Length])
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for ordinal := uint32(0); block.Has(ordinal); {
+		run := block.Run(ordinal, block.Len())
+		fmt.Printf("%d records from %d on, of time %d: %s\n", run.Len(), run.First, run.Time, run.Bodies)
+		ordinal += uint32(run.Len())
+	}
+	// Output:
+	// 2 records from 10 on, of time 1000: ab
+	// 1 records from 12 on, of time 2000: c
+}

@@ -43,7 +43,7 @@ type Writer struct {
 type Stats struct {
 	Segments     uint64 // delivered, given up included
 	GivenUp      uint64 // segments
-	Puts         uint64 // that succeeded
+	Puts         uint64 // that succeeded, those of [Writer.Put] included
 	PutFailures  uint64 // tries that failed
 	Retries      uint64 // tries after a failed one
 	Appends      uint64
@@ -52,7 +52,7 @@ type Stats struct {
 	Backlog      int           // bytes added and not delivered
 	BacklogLimit int           // bytes
 	InFlight     int           // uploads
-	MeanPut      time.Duration // moving mean of the successful tries
+	MeanPut      time.Duration // moving mean of the successful tries to put segments
 }
 
 // NewWriter starts a writer. Close it.
