@@ -23,7 +23,7 @@ type expire struct {
 // backlog is the streams that can expire, and what else waits for time to pass.
 func (j *expire) backlog() uint64 {
 	counts := j.cfg.Replica.View().Counts()
-	n := counts.Expiring + counts.Doomed
+	n := counts.Expiring + counts.Dead
 	if j.cfg.Retention.Age > 0 || counts.Retained > 0 {
 		n++
 	}

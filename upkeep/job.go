@@ -35,23 +35,30 @@ const (
 type runner struct {
 	job
 	name  string
-	every time.Duration
+	every time.Duration // from the end of one pass to the next
+	wait  time.Duration // from the start to the first pass
+	// blind says that the state does not show whether there is something to do, so
+	// that the job is done without a backlog.
+	blind bool
 
 	mu     sync.Mutex
 	status Status
 	pause  time.Duration // before the next step; 0 after one that succeeded
-	next   time.Time     // when to look at the job again
+	next   time.Time     // when to look at the job again; zero: it was not looked at
 }
 
 func newRunner(name string, every time.Duration, j job) *runner {
 	return &runner{job: j, name: name, every: every, status: Status{Job: name}}
 }
 
-// due tells whether it is time to look at the job.
+// due tells whether it is time to do the job and there may be something to do.
 func (r *runner) due(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !now.Before(r.next)
+	if r.next.IsZero() {
+		r.next = now.Add(r.wait)
+	}
+	return !now.Before(r.next) && (r.blind || r.backlog() > 0)
 }
 
 // finished notes how a step ended.

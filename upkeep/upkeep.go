@@ -94,8 +94,9 @@ type Upkeep struct {
 	pace   *rate.Limiter
 	jobs   []*runner
 
-	mu   sync.Mutex
-	held time.Time // until when the lease surely is ours
+	mu    sync.Mutex
+	held  time.Time // until when the lease surely is ours
+	asked time.Time // when it was another's; zero once it is ours
 }
 
 // New prepares the maintenance that the replica's node does.
@@ -130,9 +131,9 @@ func (u *Upkeep) run(ctx context.Context, r *runner) {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-look.C:
+		case <-look.C:
 			for more := true; more && ctx.Err() == nil; {
-				more = u.try(ctx, r, now)
+				more = u.try(ctx, r, time.Now())
 			}
 		}
 	}
@@ -156,7 +157,7 @@ func (u *Upkeep) Step(ctx context.Context, now time.Time) error {
 // try does a step of a job that is due and has something to do, if the lease is
 // ours.
 func (u *Upkeep) try(ctx context.Context, r *runner, now time.Time) (more bool) {
-	if !r.due(now) || r.backlog() == 0 {
+	if !r.due(now) {
 		return false
 	}
 	held, err := u.lease(ctx, now)
@@ -192,20 +193,27 @@ func (u *Upkeep) Leads() bool {
 	return time.Now().Before(u.held)
 }
 
-// lease renews the lease when a third of it is gone.
+// lease renews the lease when a third of it is gone. All jobs share it, and the
+// answer that it is another's, for a while.
 func (u *Upkeep) lease(ctx context.Context, now time.Time) (bool, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now.Before(u.held.Add(-leaseTTL * 2 / 3)) {
+	switch {
+	case now.Before(u.held.Add(-leaseTTL * 2 / 3)):
 		return true, nil
+	case now.Before(u.asked.Add(leaseTTL / 3)):
+		return false, nil
 	}
 	held, err := u.cfg.Leases.AcquireLease(ctx, leaseName, u.holder, leaseTTL)
-	if err != nil || !held {
+	switch {
+	case err != nil:
 		u.held = time.Time{}
-		return false, err
+	case held:
+		u.held, u.asked = now.Add(leaseTTL), time.Time{}
+	default:
+		u.held, u.asked = time.Time{}, now
 	}
-	u.held = now.Add(leaseTTL)
-	return true, nil
+	return held && err == nil, err
 }
 
 func (u *Upkeep) release(ctx context.Context) {

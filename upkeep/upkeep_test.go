@@ -1,114 +1,153 @@
 package upkeep_test
 
 import (
-	"crypto/rand"
+	"context"
+	"errors"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-	"gocloud.dev/blob/memblob"
 
 	"github.com/picomq/picomq/commands"
-	"github.com/picomq/picomq/replica"
-	"github.com/picomq/picomq/sqllog/sqllogtest"
 	"github.com/picomq/picomq/stream"
 	"github.com/picomq/picomq/upkeep"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// world is a log with a clock that tests move.
-type world struct {
-	log   *sqllogtest.Memory
-	clock atomic.Int64
-}
-
-func newWorld() *world {
-	w := &world{log: sqllogtest.NewMemory()}
-	w.clock.Store(1_700_000_000_000)
-	w.log.Now = w.now
-	return w
-}
-
-func (w *world) now() time.Time { return time.UnixMilli(w.clock.Load()) }
-
-func (w *world) start(t *testing.T) (*replica.Replica, *upkeep.Upkeep) {
-	t.Helper()
-	bucket := memblob.OpenBucket(nil)
-	quiet := slog.New(slog.DiscardHandler)
-	log := w.log.Peer()
-	r, err := replica.Open(t.Context(), replica.Config{Log: log, Bucket: bucket, Logger: quiet, Now: w.now, Poll: 10 * time.Millisecond})
-	require.NoError(t, err)
-	self := commands.RegisterNode{Cluster: commands.ClusterID{1}, Level: commands.Level}
-	_, _ = rand.Read(self.Incarnation[:])
-	_, _, err = r.Register(t.Context(), self)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		r.Close()
-		require.NoError(t, bucket.Close())
-	})
-	return r, upkeep.New(r, log, quiet)
-}
-
-func create(t *testing.T, r *replica.Replica, name string, expiry stream.Expiry) {
-	t.Helper()
-	_, err := r.Propose(t.Context(), &commands.Create{Name: stream.Name(name), Config: stream.Config{ContentType: "text/plain", Expiry: expiry}})
-	require.NoError(t, err)
-}
-
-// pass lets time go by in steps of a sweep and works at each.
-func (w *world) pass(t *testing.T, u *upkeep.Upkeep, d time.Duration) {
-	t.Helper()
-	for end := w.now().Add(d); w.now().Before(end); {
-		w.clock.Add(upkeep.SweepEvery.Milliseconds())
-		require.NoError(t, u.Step(t.Context(), w.now()))
+func TestNothingIsDoneWhileThereIsNothingToDo(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(t, 0)
+	n.create(t, "stays", stream.Config{})
+	before := n.Applied()
+	w.pass(t, n, time.Minute)
+	require.Equal(t, before, n.Applied())
+	require.Zero(t, n.leases.Load(), "and the lease is left to others")
+	for _, s := range n.Status() {
+		require.Zero(t, s.Steps, s.Job)
+		require.Empty(t, s.Error, s.Job)
 	}
-}
-
-func TestNothingIsWrittenWhileNothingCanExpire(t *testing.T) {
-	w := newWorld()
-	r, u := w.start(t)
-	create(t, r, "stays", stream.Expiry{})
-	before := r.Applied()
-	w.pass(t, u, time.Minute)
-	require.Equal(t, before, r.Applied())
 }
 
 func TestIdleStreamsGoWithoutAnyRequest(t *testing.T) {
-	w := newWorld()
-	r, u := w.start(t)
-	create(t, r, "stays", stream.Expiry{})
+	w := newWorld(t)
+	n := w.start(t, 0)
+	n.create(t, "stays", stream.Config{})
 	for i := range 100 {
-		create(t, r, fmt.Sprint("idle/", i), stream.Expiry{Kind: stream.ExpiresIdle, TTL: uint64(60 + i)})
+		n.create(t, fmt.Sprint("idle/", i), stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: uint64(60 + i)}})
 	}
-	create(t, r, "at", stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(w.now().Add(time.Minute).UnixMilli())})
-	w.pass(t, u, 50*time.Second)
-	require.EqualValues(t, 102, r.View().Counts().Streams, "nobody goes early")
-	w.pass(t, u, 3*time.Minute)
-	require.EqualValues(t, 1, r.View().Counts().Streams)
-	_, ok := r.View().Lookup("stays")
+	at := stream.Time(w.now().Add(time.Minute).UnixMilli())
+	n.create(t, "at", stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresAt, At: at}})
+	w.pass(t, n, 50*time.Second)
+	require.EqualValues(t, 102, n.View().Counts().Streams, "nobody goes early")
+	w.pass(t, n, 3*time.Minute)
+	require.EqualValues(t, 1, n.View().Counts().Streams)
+	_, ok := n.View().Lookup("stays")
 	require.True(t, ok)
-	at := r.Applied()
-	w.pass(t, u, time.Minute)
-	require.Equal(t, at, r.Applied(), "with nothing left to expire time may stand still")
+	last := n.Applied()
+	w.pass(t, n, time.Minute)
+	require.Equal(t, last, n.Applied(), "with nothing left to expire time may stand still")
 }
 
 func TestOneHolderWorksAndAnotherTakesOver(t *testing.T) {
-	w := newWorld()
-	a, first := w.start(t)
-	b, second := w.start(t)
-	create(t, a, "idle", stream.Expiry{Kind: stream.ExpiresIdle, TTL: 3600})
-	require.NoError(t, b.Sync(t.Context()))
+	w := newWorld(t)
+	first, second := w.start(t, 0), w.start(t, 0)
+	first.create(t, "idle", stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 3600}})
+	require.NoError(t, second.Sync(t.Context()))
 	for range 10 {
-		w.clock.Add(upkeep.SweepEvery.Milliseconds())
+		w.clock.Add(upkeep.TickEvery.Milliseconds())
 		require.NoError(t, first.Step(t.Context(), w.now()))
 		require.NoError(t, second.Step(t.Context(), w.now()))
 	}
-	require.EqualValues(t, 1, b.Stats().Rows, "only its registration")
+	require.EqualValues(t, 1, second.Stats().Rows, "only its registration")
 	w.pass(t, second, time.Minute)
-	require.Greater(t, b.Stats().Rows, uint64(1), "the lease of a holder that is gone runs out")
+	require.Greater(t, second.Stats().Rows, uint64(1), "the lease of a holder that is gone runs out")
+}
+
+func TestJobsShareTheLeaseAndItsRefusal(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.start(t, 0), w.start(t, 0)
+	// Work for several jobs: expiry, and retention.
+	config := stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 3600}, Retention: stream.Retention{Age: 3600}}
+	first.create(t, "busy", config)
+	require.NoError(t, second.Sync(t.Context()))
+	require.NoError(t, first.Step(t.Context(), w.now()))
+	require.NoError(t, second.Step(t.Context(), w.now()))
+	require.EqualValues(t, 1, first.leases.Load())
+	require.EqualValues(t, 1, second.leases.Load())
+	w.clock.Add(1000)
+	require.NoError(t, first.Step(t.Context(), w.now()))
+	require.NoError(t, second.Step(t.Context(), w.now()))
+	require.EqualValues(t, 1, first.leases.Load(), "it is still good")
+	require.EqualValues(t, 1, second.leases.Load(), "it is still another's")
+}
+
+func TestAJobThatFailsWaitsLongerAndLonger(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(t, 0)
+	n.create(t, "idle", stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 3600}})
+	n.failing.Store(true)
+	for range 300 {
+		w.clock.Add(1000)
+		_ = n.Step(t.Context(), w.now())
+	}
+	s := n.status(t, "expire")
+	require.Contains(t, s.Error, "the database is away")
+	require.EqualValues(t, 1, s.Backlog)
+	require.True(t, s.Done.IsZero())
+	// After 1, 2, 4, 8, 16, 32 and then every 60 seconds.
+	require.EqualValues(t, 10, s.Failed)
+
+	n.failing.Store(false)
+	w.clock.Add(time.Minute.Milliseconds())
+	require.NoError(t, n.Step(t.Context(), w.now()))
+	s = n.status(t, "expire")
+	require.Empty(t, s.Error)
+	require.Equal(t, w.now(), s.Done)
+	require.EqualValues(t, 1, s.Steps)
+	n.failing.Store(true)
+	w.clock.Add(time.Minute.Milliseconds())
+	require.Error(t, n.Step(t.Context(), w.now()))
+	w.clock.Add(1000)
+	require.Error(t, n.Step(t.Context(), w.now()))
+	require.EqualValues(t, 12, n.status(t, "expire").Failed, "the pause begins anew")
+}
+
+func TestRunWorksUntilItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.log.Now = time.Now
+		n := w.start(t, 0)
+		n.create(t, "idle", stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 3600}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			n.Run(ctx)
+			close(ended)
+		}()
+		time.Sleep(time.Minute)
+		require.True(t, n.Leads())
+		require.GreaterOrEqual(t, n.status(t, "expire").Steps, uint64(50))
+		cancel()
+		<-ended
+		held, err := w.log.AcquireLease(t.Context(), "upkeep", commands.Holder{Node: 77, Epoch: 77}, time.Second)
+		require.NoError(t, err)
+		require.True(t, held, "it was given back")
+		n.stop()
+	})
+}
+
+func TestTheEndOfTheProcessIsNoFailure(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(t, 0)
+	n.create(t, "idle", stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 3600}})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("stopping"))
+	require.NoError(t, n.Step(ctx, w.now()))
+	require.Zero(t, n.status(t, "expire").Failed)
+}
+
+func TestWhatMaintenanceNeeds(t *testing.T) {
+	_, err := upkeep.New(upkeep.Config{})
+	require.ErrorContains(t, err, "required")
 }
