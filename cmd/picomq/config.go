@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/picomq/picomq/stream"
 )
 
 // config is what `picomq serve` is told, one field per flag.
@@ -33,6 +35,10 @@ type config struct {
 	longPollTimeout time.Duration
 	sseMaxDuration  time.Duration
 	reads           string
+	retentionAge    age
+	retentionBytes  uint64
+	maxExtents      uint64
+	compactRate     int64
 	corsOrigin      string
 	logFormat       string
 	logLevel        string
@@ -61,6 +67,10 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.longPollTimeout, "long-poll-timeout", 25*time.Second, "how long a long poll waits")
 	f.DurationVar(&c.sseMaxDuration, "sse-max-duration", 55*time.Second, "how long an event stream lasts before the client reconnects")
 	f.StringVar(&c.reads, "reads", "head", "head: reads first learn the log's head; local: reads answer from what this node has applied")
+	f.Var(&c.retentionAge, "retention-age", "remove records older than this (7d, 36h, 3600) from streams that state no age of their own; 0 keeps all")
+	f.Uint64Var(&c.retentionBytes, "retention-bytes", 0, "keep so many bytes of a stream that states no number of its own; 0 keeps all")
+	f.Uint64Var(&c.maxExtents, "max-extents", 16<<20, "pieces that all streams may lie in, some 32 bytes of memory each; beyond it appends are refused until compaction has caught up")
+	f.Int64Var(&c.compactRate, "compact-bandwidth", 32<<20, "bytes a second that compaction may read and write")
 	f.StringVar(&c.corsOrigin, "cors-origin", "*", "origin that browsers may call from")
 	f.StringVar(&c.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -87,6 +97,9 @@ func (c *config) validate() error {
 		{c.longPollTimeout > 0, fmt.Sprintf("--long-poll-timeout %v: more than 0", c.longPollTimeout)},
 		{c.sseMaxDuration > 0, fmt.Sprintf("--sse-max-duration %v: more than 0", c.sseMaxDuration)},
 		{c.reads == "head" || c.reads == "local", fmt.Sprintf("--reads %q: head or local", c.reads)},
+		{c.retentionBytes <= stream.MaxRetentionBytes, fmt.Sprintf("--retention-bytes %d: at most %d", c.retentionBytes, stream.MaxRetentionBytes)},
+		{c.maxExtents >= 1000, fmt.Sprintf("--max-extents %d: at least 1000", c.maxExtents)},
+		{c.compactRate >= 1<<20, fmt.Sprintf("--compact-bandwidth %d: at least 1048576", c.compactRate)},
 		{c.logFormat == "text" || c.logFormat == "json", fmt.Sprintf("--log-format %q: text or json", c.logFormat)},
 		{!strings.ContainsAny(c.corsOrigin, "\r\n"), "--cors-origin: one line"},
 	} {

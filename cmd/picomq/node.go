@@ -19,6 +19,7 @@ import (
 	"github.com/picomq/picomq/engine"
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/sqllog"
+	"github.com/picomq/picomq/stream"
 	"github.com/picomq/picomq/upkeep"
 )
 
@@ -32,6 +33,7 @@ type node struct {
 	cache   *blockcache.Cache
 	hub     *engine.Hub
 	engine  *engine.Engine
+	upkeep  *upkeep.Upkeep
 	seals   *sealMetrics
 
 	id          commands.NodeID
@@ -77,7 +79,9 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 	if err := n.startEngine(c, identity); err != nil {
 		return nil, err
 	}
-	n.startUpkeep()
+	if err := n.startUpkeep(c, identity); err != nil {
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -183,6 +187,7 @@ func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 	}
 	n.engine, err = engine.New(engine.Config{
 		Replica: n.replica, Hub: n.hub, Cache: n.cache, Logger: n.logger, LocalReads: c.reads == "local", InFlightBytes: c.inFlight(),
+		MaxExtents: c.maxExtents,
 		Writer: blobwal.WriterConfig{
 			Bucket: n.bucket, Identity: identity, Interval: c.walInterval, Slots: c.walUploads, Deadline: putDeadline, Logger: n.logger,
 			MaxAppendBytes: int(c.maxAppend()), BacklogBytes: int(c.inFlight()), Observe: n.seals.observe,
@@ -202,12 +207,21 @@ const (
 	silenceLimit = 10 * time.Second
 )
 
-func (n *node) startUpkeep() {
+func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
+	var err error
+	n.upkeep, err = upkeep.New(upkeep.Config{
+		Replica: n.replica, Leases: n.log, Bucket: n.bucket, Cache: n.cache, Segments: n.engine, Identity: identity, Logger: n.logger,
+		Retention: stream.Retention{Age: uint64(c.retentionAge), Bytes: c.retentionBytes}, Bandwidth: c.compactRate,
+	})
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
-	n.background.Go(func() { upkeep.New(n.replica, n.log, n.logger).Run(ctx) })
+	n.background.Go(func() { n.upkeep.Run(ctx) })
 	n.background.Go(func() { n.heartbeat(ctx) })
 	n.background.Go(func() { n.probe(ctx) })
+	return nil
 }
 
 // probe finds out whether a bucket that did not take a segment takes objects
