@@ -20,7 +20,8 @@ func (v View) lock(id stream.ID) (place, *sync.RWMutex) {
 }
 
 // Located is an extent with the segment that it lies in. Slots are reused, so an
-// extent alone means nothing a moment later.
+// extent alone means nothing a moment later. The segment's references may lack
+// this one, when the entry being applied takes it away.
 type Located struct {
 	Extent
 	In Segment
