@@ -55,6 +55,7 @@ type node struct {
 	*replica.Replica
 	*upkeep.Upkeep
 	log      *sqllogtest.Memory
+	fault    atomic.Pointer[fault]
 	identity blobwal.Identity
 	segments *segments
 	leases   atomic.Int64 // calls for a lease
@@ -88,6 +89,7 @@ func (w *world) start(t *testing.T, number commands.NodeID, configure ...func(*u
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	n := &node{log: w.log.Peer()}
+	n.log.Lost = func(commands.Insert, commands.Inserted) error { return n.fault.Load().lost() }
 	n.log.Before = func(_ context.Context, call string) error {
 		if call == "acquire lease" {
 			n.leases.Add(1)
@@ -95,7 +97,7 @@ func (w *world) start(t *testing.T, number commands.NodeID, configure ...func(*u
 				return errors.New("the database is away")
 			}
 		}
-		return nil
+		return n.fault.Load().before(call)
 	}
 	var err error
 	n.Replica, err = replica.Open(t.Context(), replica.Config{Log: n.log, Bucket: w.faulty, Logger: quiet, Now: w.now, Poll: 10 * time.Millisecond})
@@ -122,6 +124,12 @@ func (w *world) start(t *testing.T, number commands.NodeID, configure ...func(*u
 	})
 	t.Cleanup(n.stop)
 	return n
+}
+
+// number is the node's, which its next start takes.
+func (n *node) number() commands.NodeID {
+	number, _ := n.Node()
+	return number
 }
 
 // propose is commands that must be accepted.

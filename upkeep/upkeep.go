@@ -89,10 +89,10 @@ const (
 
 // Upkeep runs the maintenance of one node.
 type Upkeep struct {
-	cfg    Config
-	holder commands.Holder
-	pace   *rate.Limiter
-	jobs   []*runner
+	cfg     Config
+	holder  commands.Holder
+	pace    *rate.Limiter
+	jobs    []*runner
 
 	mu    sync.Mutex
 	held  time.Time // until when the lease surely is ours
@@ -107,9 +107,7 @@ func New(cfg Config) (*Upkeep, error) {
 	node, epoch := cfg.Replica.Node()
 	u := &Upkeep{cfg: cfg, holder: commands.Holder{Node: node, Epoch: epoch}}
 	u.pace = rate.NewLimiter(rate.Limit(cfg.Bandwidth), int(min(cfg.Bandwidth, 1<<30)))
-	u.jobs = []*runner{
-		newRunner("expire", LookEvery, &expire{Upkeep: u}),
-	}
+	u.jobs = u.jobsOf()
 	return u, nil
 }
 
@@ -175,6 +173,18 @@ func (u *Upkeep) try(ctx context.Context, r *runner, now time.Time) (more bool) 
 		u.cfg.Logger.Warn("maintenance failed; it is tried again", "job", r.name, "error", err)
 	}
 	return more && err == nil
+}
+
+// wait gives way until so many bytes may be read or written.
+func (u *Upkeep) wait(ctx context.Context, bytes int64) error {
+	for bytes > 0 {
+		n := min(bytes, int64(u.pace.Burst()))
+		if err := u.pace.WaitN(ctx, int(n)); err != nil {
+			return err
+		}
+		bytes -= n
+	}
+	return nil
 }
 
 // Status is how the jobs are doing, in a fixed order.
