@@ -177,6 +177,11 @@ func TestInvalid(t *testing.T) {
 		"bytes past 32 bits":    appends(commands.Append{Bytes: 1 << 32}),
 		"too many touches":      &commands.Touch{IDs: make([]stream.ID, commands.MaxIDs+1)},
 		"too many expiries":     &commands.Expire{IDs: make([]stream.ID, commands.MaxIDs+1)},
+		"a long retention":      create(stream.Config{Retention: stream.Retention{Age: stream.MaxTTL + 1}}),
+		"a large retention":     create(stream.Config{Retention: stream.Retention{Bytes: stream.MaxRetentionBytes + 1}}),
+		"too many dooms":        &commands.Doom{Slots: make([]uint32, commands.MaxSlots+1)},
+		"too many collected":    &commands.Collected{Slots: make([]uint32, commands.MaxSlots+1)},
+		"too many given up":     &commands.Pack{Sequence: 1000, Level: 1, GivenUp: make([]uint64, commands.MaxGivenUp+1)},
 		"a registration inside": &commands.RegisterNode{},
 		"nothing":               nil,
 	}

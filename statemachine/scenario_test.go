@@ -29,9 +29,13 @@ var rewrite = flag.Bool("rewrite", false, "write the scenarios' expected output 
 //	commit <sequence> [given-up=<n>,…]        then indented, its appends:
 //	  append <id> | append new <name> [type= ttl= at= closed fork= …]
 //	         [records= bytes= producer=<id>/<epoch>/<seq> match= stream-seq= close]
-//	create <name> [type= ttl= at= closed] [fork=<parent's id> fork-at= sub= cut=]
+//	create <name> [type= ttl= at= closed retention=<age>/<bytes>] [fork=<parent's id> fork-at= sub= cut=]
 //	close <id> [producer= match= stream-seq=]
-//	trim <id> <offset>, delete <id>, touch <id>…, expire <id>…, tick, activate <level> [release=]
+//	trim <id> <offset> [upkeep], delete <id>, touch <id>…, expire <id>…, tick, activate <level> [release=]
+//	doom <slot>…, collected <slot>…
+//	pack <sequence> [size= level= oldest= newest= first= last= given-up=<n>,…]
+//	swap <slot> <sequence>                    then indented, its runs; a piece is in a slot, from a record on:
+//	  run <id> <first> at <record> [bytes=] <slot>:<record>+<count>… | <slot>:<record>+cut
 //	checkpoint <index> <digest>               right or wrong
 //	skip <n>                                  n entries of one tick each, first
 //	dump                                      the whole state; alone in its block
@@ -185,7 +189,15 @@ func (x *scenario) command(e *commands.Entry, lines []line) []line {
 		}
 		x.add(e, m)
 	case "trim":
-		x.add(e, &commands.Trim{ID: id, To: stream.Offset(x.number(word(1)))})
+		x.add(e, &commands.Trim{ID: id, To: stream.Offset(x.number(word(1))), Upkeep: len(l.words) > 2})
+	case "doom":
+		x.add(e, &commands.Doom{Slots: x.slots(l.words)})
+	case "collected":
+		x.add(e, &commands.Collected{Slots: x.slots(l.words)})
+	case "pack":
+		x.add(e, x.pack(l))
+	case "swap":
+		return x.swap(e, l, rest)
 	case "delete":
 		x.add(e, &commands.Delete{ID: id})
 	case "touch":
@@ -235,6 +247,10 @@ func (x *scenario) create(name string, l line) *commands.Create {
 	if at, ok := l.keys["at"]; ok {
 		m.Config.Expiry = stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(x.number(at))}
 	}
+	if keep, ok := l.keys["retention"]; ok {
+		age, bytes, _ := strings.Cut(keep, "/")
+		m.Config.Retention = stream.Retention{Age: x.number(age), Bytes: x.number(bytes)}
+	}
 	if parent, ok := l.keys["fork"]; ok {
 		m.Fork = &commands.Fork{Parent: stream.ID(x.number(parent)), Sub: x.number(l.keys["sub"]), Cut: uint32(x.number(l.keys["cut"]))}
 		if at, ok := l.keys["fork-at"]; ok {
@@ -279,13 +295,7 @@ func (x *scenario) commit(e *commands.Entry, l line, rest []line) []line {
 		appends = append(appends, a)
 		rest = rest[1:]
 	}
-	var givenUp []uint64
-	if list, ok := l.keys["given-up"]; ok {
-		for n := range strings.SplitSeq(list, ",") {
-			givenUp = append(givenUp, x.number(n))
-		}
-	}
-	x.add(e, commands.NewCommitSegment(x.number(l.words[0]), 1000, appends, givenUp))
+	x.add(e, commands.NewCommitSegment(x.number(l.words[0]), 1000, appends, x.givenUp(l)))
 	return rest
 }
 
@@ -303,7 +313,7 @@ func printOutcome(e *commands.Entry, out *Outcome) string {
 				fmt.Fprintf(&b, " node %d epoch %d", r.Node, r.Epoch)
 			case r.Removed != 0:
 				fmt.Fprintf(&b, " removed %d", r.Removed)
-			case len(r.Appends) > 0:
+			case len(r.Appends) > 0, r.Verdict == Accepted && e.Proposals[i].Commands[j].Kind() == commands.KindPack:
 				fmt.Fprintf(&b, " segment %d", r.Segment)
 			}
 			b.WriteByte('\n')
