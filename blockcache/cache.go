@@ -174,6 +174,15 @@ func (c *Cache) Put(segment Segment, object []byte) {
 	}
 }
 
+// Recent is a segment's whole object, if it is still in memory as it was uploaded.
+// It must not be written to.
+func (c *Cache) Recent(id blobwal.SegmentID) ([]byte, bool) {
+	if r := c.tail.get(id); r != nil {
+		return r.object, true
+	}
+	return nil, false
+}
+
 // Block is the block of a segment that holds the record with this ordinal.
 // Sequential says that the caller goes on with the records after it.
 //

@@ -159,7 +159,7 @@ func (e *Engine) collectExtent(ctx context.Context, st *statemachine.Stream, x *
 			run.First, run.Time = chunk.Next, x.In.Time
 		}
 		if x.Cut() {
-			run = cutRun(run, x.Bytes)
+			run = run.Cut(x.Bytes)
 		}
 		run = budget.cut(run)
 		if run.Len() > 0 {
@@ -201,14 +201,6 @@ func mayHold(block *blobwal.Block, st *statemachine.Stream, at stream.Offset, or
 	default:
 		return false
 	}
-}
-
-// cutRun is a run of one record with the first n bytes of its body.
-func cutRun(run stream.Run, n uint32) stream.Run {
-	n = min(n, uint32(len(run.Bodies)))
-	run.Bodies = run.Bodies[:n:n]
-	run.Ends = []uint32{run.Base + n}
-	return run
 }
 
 // limits is what a read may still return.

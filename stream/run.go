@@ -61,3 +61,13 @@ func (r *Run) Slice(from, to int) Run {
 	}
 	return out
 }
+
+// Cut is the first record with at most the first n bytes of its body. It copies no
+// body.
+func (r *Run) Cut(n uint32) Run {
+	out := r.Slice(0, 1)
+	n = min(n, uint32(len(out.Bodies)))
+	out.Bodies = out.Bodies[:n:n]
+	out.Ends = []uint32{out.Base + n}
+	return out
+}

@@ -77,6 +77,18 @@ func TestRunSlices(t *testing.T) {
 	})
 }
 
+// TestRunCut: of one record, the first bytes of its body and all its headers.
+func TestRunCut(t *testing.T) {
+	run := stream.Run{First: 7, Time: 9, Base: 3, Bodies: []byte("abcdef"), Ends: []uint32{6, 9}, Headers: [][]stream.Header{{{Name: "h"}}, nil}}
+	cut := run.Cut(2)
+	require.Equal(t, 1, cut.Len())
+	require.Equal(t, "ab", string(cut.Body(0)))
+	require.Equal(t, run.Headers[0], cut.HeadersOf(0))
+	require.Equal(t, 2, cap(cut.Bodies))
+	whole := run.Cut(100)
+	require.Equal(t, "abc", string(whole.Body(0)))
+}
+
 // TestRunSlicesCannotGrow: an append to a slice of shared bytes must not
 // write over the records behind it.
 func TestRunSlicesCannotGrow(t *testing.T) {

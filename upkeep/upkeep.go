@@ -56,6 +56,11 @@ type Config struct {
 	// PackedBytes is the size of a packed segment, and about half the memory that
 	// compaction takes. Default 32 MiB.
 	PackedBytes int
+	// SweepAfter is how long after the start, and SweepEvery how long after the last
+	// time, the bucket is listed for what the log does not know. Defaults 10 min and
+	// 1 h.
+	SweepAfter time.Duration
+	SweepEvery time.Duration
 }
 
 func (c *Config) validate() error {
@@ -73,6 +78,12 @@ func (c *Config) validate() error {
 	}
 	if c.PackedBytes <= 0 {
 		c.PackedBytes = 32 << 20
+	}
+	if c.SweepAfter <= 0 {
+		c.SweepAfter = 10 * time.Minute
+	}
+	if c.SweepEvery <= 0 {
+		c.SweepEvery = time.Hour
 	}
 	return nil
 }
@@ -93,6 +104,8 @@ type Upkeep struct {
 	holder  commands.Holder
 	pace    *rate.Limiter
 	jobs    []*runner
+	sweep   *orphans
+	compact *compact
 
 	mu    sync.Mutex
 	held  time.Time // until when the lease surely is ours
@@ -107,7 +120,8 @@ func New(cfg Config) (*Upkeep, error) {
 	node, epoch := cfg.Replica.Node()
 	u := &Upkeep{cfg: cfg, holder: commands.Holder{Node: node, Epoch: epoch}}
 	u.pace = rate.NewLimiter(rate.Limit(cfg.Bandwidth), int(min(cfg.Bandwidth, 1<<30)))
-	u.jobs = u.jobsOf()
+	u.compact = &compact{Upkeep: u}
+	u.jobs = append(u.jobsOf(), newRunner("compact", LookEvery, u.compact))
 	return u, nil
 }
 
