@@ -40,6 +40,7 @@ type Replica struct {
 	fenced   error             // another process registered this node
 	marked   commands.Position // the last mark written; zero before KeepMarks
 	snapshot snapshotter
+	learned  time.Duration // when it last asked how far the log is archived
 
 	appliedIndex atomic.Uint64
 	head         atomic.Uint64 // highest index known to be in the log
@@ -52,7 +53,8 @@ type Replica struct {
 	mu        sync.Mutex
 	progress  chan struct{} // closed and replaced when appliedIndex grows
 	published commands.Position
-	err       error // why failed is closed
+	archive   commands.Archive // as last learned
+	err       error            // why failed is closed
 }
 
 // flight is the one row on its way.
@@ -71,18 +73,37 @@ func Open(ctx context.Context, cfg Config) (*Replica, error) {
 		cfg: cfg, log: cfg.Log, queue: newQueue(cfg.QueueBytes), pull: make(chan struct{}, 1),
 		failed: make(chan struct{}), progress: make(chan struct{}), started: time.Now(), stop: func() {},
 	}
-	if err := r.install(ctx); err != nil {
+	if err := r.catchUp(ctx); err != nil {
 		return nil, err
-	}
-	r.view = r.state.View()
-	if err := r.tail(ctx); err != nil {
-		return nil, fmt.Errorf("replay the log: %w", err)
 	}
 	if err := r.checkHead(ctx); err != nil {
 		return nil, err
 	}
 	r.publish()
 	return r, nil
+}
+
+// installTries is how often a start begins again because the rows after its
+// snapshot left the log while it was read. There is a newer snapshot then.
+const installTries = 3
+
+// catchUp installs a base and applies what follows.
+func (r *Replica) catchUp(ctx context.Context) error {
+	for try := 1; ; try++ {
+		if err := r.install(ctx); err != nil {
+			return err
+		}
+		r.view = r.state.View()
+		from := r.applied
+		err := r.tail(ctx)
+		if errors.Is(err, commands.ErrTruncated) && r.applied == from && try < installTries {
+			continue // nothing was published yet
+		}
+		if err != nil {
+			return fmt.Errorf("replay the log: %w", err)
+		}
+		return nil
+	}
 }
 
 // Register announces this process as a node and starts the loop, unless the log
@@ -207,6 +228,9 @@ func (r *Replica) run(ctx context.Context) {
 			err = r.tick(ctx)
 		}
 		if err != nil && r.mustEnd(err) {
+			if errors.Is(err, commands.ErrTruncated) {
+				err = fmt.Errorf("this node was too far behind the log: %w; start it again, and it begins with a snapshot", err)
+			}
 			r.cfg.Logger.Error("the replica ends", "error", err, "applied", r.applied)
 			r.fail(err)
 			return
@@ -215,10 +239,20 @@ func (r *Replica) run(ctx context.Context) {
 	}
 }
 
+// learnArchive is how often a node asks how far the log is archived, for its
+// own figures: the work is done by one of the nodes.
+const learnArchive = 10 * time.Second
+
 // tick is the slow poll. An exclusive log has no rows of others to find.
 func (r *Replica) tick(ctx context.Context) error {
 	if r.log.Exclusive() {
 		return nil
+	}
+	if now := r.clock(); now-r.learned >= learnArchive {
+		r.learned = now
+		if _, err := r.archived(ctx, r.log.Archive); err != nil {
+			return err
+		}
 	}
 	if err := r.tail(ctx); err != nil {
 		return err

@@ -52,78 +52,6 @@ func positionOf(key string) (commands.Position, error) {
 	return commands.Position{Index: commands.Index(i), Row: commands.RowID(w)}, nil
 }
 
-// install sets the state from the newest confirmed snapshot that can be read
-// and belongs to this log, or to the empty state.
-func (r *Replica) install(ctx context.Context) error {
-	r.snapshot.last = time.Now()
-	snapshots, err := r.log.Snapshots(ctx)
-	if err != nil {
-		return fmt.Errorf("list snapshots: %w", err)
-	}
-	for _, s := range snapshots {
-		if !s.Confirmed {
-			continue
-		}
-		state, at, err := r.load(ctx, s)
-		if err != nil {
-			r.cfg.Logger.Warn("a snapshot cannot be used; falling back to an older one", "key", s.Key, "error", err)
-			continue
-		}
-		if err := r.checkPosition(ctx, at); err != nil {
-			return err
-		}
-		r.state, r.applied = state, at
-		r.appliedIndex.Store(uint64(at.Index))
-		r.snapshot.taken.Store(uint64(at.Index))
-		return nil
-	}
-	r.state = statemachine.New()
-	return nil
-}
-
-// load reads a snapshot. Restore verifies the digest over what it read.
-func (r *Replica) load(ctx context.Context, s commands.Snapshot) (*statemachine.State, commands.Position, error) {
-	at, err := positionOf(s.Key)
-	if err != nil {
-		return nil, at, err
-	}
-	reader, err := r.cfg.Bucket.NewReader(ctx, s.Key, nil)
-	if err != nil {
-		return nil, at, err
-	}
-	defer func() { _ = reader.Close() }()
-	state, err := statemachine.Restore(reader)
-	if err != nil {
-		return nil, at, err
-	}
-	if state.Index() != s.Index || at.Index != s.Index || state.Digest() != s.Digest {
-		return nil, at, fmt.Errorf("it holds index %d with digest %016x, the log names index %d with digest %016x",
-			state.Index(), uint64(state.Digest()), s.Index, uint64(s.Digest))
-	}
-	return state, at, nil
-}
-
-// checkPosition compares the position of a snapshot or a mark with the row that
-// the log has there. A log that ends before it lost its tail.
-func (r *Replica) checkPosition(ctx context.Context, at commands.Position) error {
-	rows, err := r.log.Read(ctx, at.Index-1, 1, 1)
-	if err != nil {
-		return fmt.Errorf("read row %d: %w", at.Index, err)
-	}
-	if len(rows) > 0 && rows[0].Position() == at {
-		return nil
-	}
-	head, err := r.readHead(ctx)
-	if err != nil {
-		return err
-	}
-	lost := lostTail(at, head)
-	if len(rows) > 0 {
-		lost.Found = rows[0].ID
-	}
-	return lost
-}
-
 // maybeSnapshot starts a snapshot when one is due and none is being made.
 func (r *Replica) maybeSnapshot(ctx context.Context) {
 	s := &r.snapshot
@@ -221,23 +149,13 @@ func (r *Replica) confirm(ctx context.Context, s commands.Snapshot, at commands.
 	return nil
 }
 
-// replay builds the state at a position from the last confirmed snapshot, or
-// from the first row.
+// replay builds the state at a position from what is before it.
 func (r *Replica) replay(ctx context.Context, to commands.Position) (*statemachine.State, error) {
-	state, at := statemachine.New(), commands.Position{}
-	snapshots, err := r.log.Snapshots(ctx)
+	from, err := r.base(ctx, to.Index)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range snapshots {
-		if !s.Confirmed || s.Index >= to.Index {
-			continue
-		}
-		if loaded, from, err := r.load(ctx, s); err == nil {
-			state, at = loaded, from
-			break
-		}
-	}
+	state, at := from.state, from.at
 	for at.Index < to.Index {
 		rows, err := r.readRows(ctx, at.Index)
 		if err != nil {
@@ -271,12 +189,9 @@ func (r *Replica) dropOld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	confirmed := 0
+	oldest := oldestKept(snapshots)
 	for _, s := range snapshots {
-		if s.Confirmed {
-			confirmed++
-		}
-		if confirmed < keepSnapshots || (s.Confirmed && confirmed == keepSnapshots) {
+		if s.Index >= oldest {
 			continue
 		}
 		if err := r.log.DeleteSnapshot(ctx, s.Index); err != nil {
@@ -287,4 +202,53 @@ func (r *Replica) dropOld(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// SweepSnapshots removes snapshot objects that the log's table does not name
+// and that are older than the oldest kept one: what a process left behind that
+// died between the object and its row. It is given up, and told, at the first
+// fault; the next call goes on. Call it after Register.
+func (r *Replica) SweepSnapshots(ctx context.Context) (removed int, err error) {
+	snapshots, err := r.log.Snapshots(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("list snapshots: %w", err)
+	}
+	oldest := oldestKept(snapshots)
+	named := make(map[string]bool, len(snapshots))
+	for _, s := range snapshots {
+		named[s.Key] = true
+	}
+	list := r.cfg.Bucket.List(&blob.ListOptions{Prefix: r.snapshot.prefix})
+	for {
+		object, err := list.Next(ctx)
+		if err == io.EOF { //nolint:errorlint // the iterator's documented end
+			return removed, nil
+		}
+		if err != nil {
+			return removed, fmt.Errorf("list the snapshots in the bucket: %w", err)
+		}
+		at, err := positionOf(object.Key)
+		if err != nil || at.Index >= oldest || named[object.Key] {
+			continue // not a snapshot, perhaps just being entered, or known
+		}
+		if err := r.cfg.Bucket.Delete(ctx, object.Key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+			return removed, fmt.Errorf("delete %s: %w", object.Key, err)
+		}
+		removed++
+	}
+}
+
+// oldestKept is the index of the oldest snapshot to fall back to, or 0 while
+// there are fewer than are kept.
+func oldestKept(newestFirst []commands.Snapshot) commands.Index {
+	confirmed := 0
+	for _, s := range newestFirst {
+		if s.Confirmed {
+			confirmed++
+		}
+		if confirmed == keepSnapshots {
+			return s.Index
+		}
+	}
+	return 0
 }

@@ -23,15 +23,29 @@ type Stats struct {
 	Inserting     time.Duration  // how long the insert under way has been tried; 0: none is
 	SnapshotIndex commands.Index // of the last confirmed snapshot
 	Lag           commands.Index // rows the log had at the last look and this node had not applied
+
+	// As of the last look, which is at most some seconds old on a node that
+	// others share the log with, and otherwise as old as the last Archive or
+	// Truncate.
+	Archived   commands.Index // the last row that is in the archive
+	ArchiveLag commands.Index // rows after it: what a bucket alone would lack
+	FirstKept  commands.Index // the first row that is still in the log
+	LogRows    commands.Index // rows from there to the log's end
 }
 
 // Stats reads the counters.
 func (r *Replica) Stats() Stats {
 	applied := r.Applied()
+	head := max(r.seen(), applied)
+	r.mu.Lock()
+	archive := r.archive
+	r.mu.Unlock()
 	return Stats{
 		Applied: applied, Rows: r.stats.rows.Load(), Groups: r.stats.groups.Load(), Retries: r.stats.retries.Load(),
 		LogErrors: r.stats.logErrors.Load(), QueueBytes: r.queue.size(), SinceContact: r.since(&r.contact), Inserting: r.insertAge(),
-		SnapshotIndex: commands.Index(r.snapshot.taken.Load()), Lag: max(r.seen(), applied) - applied,
+		SnapshotIndex: commands.Index(r.snapshot.taken.Load()), Lag: head - applied,
+		Archived: archive.Head.Index, ArchiveLag: head - min(head, archive.Head.Index),
+		FirstKept: archive.Truncated.Index + 1, LogRows: head - min(head, archive.Truncated.Index),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -24,6 +25,8 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var rewrite = flag.Bool("rewrite", false, "write the golden object anew; bytes that were released must not change")
 
 var cluster = commands.ClusterID{0xc1, 0xc2, 0xc3}
 
@@ -122,7 +125,7 @@ func TestGolden(t *testing.T) {
 	rows := rowsAfter(before.Last, 20)
 	o := seal(t, before, rows)
 	path := filepath.Join("testdata", "v1.hex")
-	if os.Getenv("PICOMQ_REWRITE_GOLDEN") != "" {
+	if *rewrite {
 		require.NoError(t, os.WriteFile(path, []byte(hex.EncodeToString(o.Bytes)+"\n"), 0o600))
 	}
 	text, err := os.ReadFile(path)
