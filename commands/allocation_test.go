@@ -3,6 +3,7 @@ package commands_test
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,11 @@ func allocated(f func()) uint64 {
 	f()
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
+}
+
+func encoded(cmds ...commands.Command) []byte {
+	p := one(cmds...)
+	return p.Encode()
 }
 
 // TestDecodingAllocatesInProportion feeds the decoder what costs it most per
@@ -53,6 +59,16 @@ func TestDecodingAllocatesInProportion(t *testing.T) {
 		{"producer ids of one byte", proposal("81", append(bytesOf(t, "83 02 01 bf 0b 99 ea 60"), repeat("61 61", n)...)), false},
 		{"sequences given up", proposal("81", append(bytesOf(t, "83 02 01 bf 0d 99 ea 60"), repeat("01", n)...)), false},
 		{"ids beyond what a touch may name", proposal("81", append(bytesOf(t, "83 07 01 bf 01 99 ea 60"), repeat("01", n)...)), false},
+		{"dooms of one segment", closed(proposal("99 ea 60", repeat("83 0c 01 bf 01 81 01 ff", n))), true},
+		{"swaps of nothing", closed(proposal("99 ea 60", repeat("83 0f 01 bf ff", n))), true},
+		{"packs without fields", closed(proposal("99 ea 60", repeat("83 0e 01 bf ff", n))), true},
+		{"a run of pieces that end early", encoded(&commands.Swap{
+			Count: 1, IDs: []byte{2}, Firsts: []byte{0}, Ordinals: []byte{0}, Bytes: []byte{0}, Lengths: []byte{0xff, 0xff, 0x03},
+			Slots: make([]byte, n), Froms: make([]byte, n), Counts: bytes.Repeat([]byte{2}, n+10_000),
+		}), false},
+		{"swaps of one piece", encoded(slices.Repeat([]commands.Command{
+			commands.NewSwap(0, 0, []commands.Run{{Pieces: []commands.Piece{{Count: 1}}}}),
+		}, n/20)...), true},
 		{"text announced, not there", proposal("81", bytesOf(t, "83 03 01 bf 01 7a ffffffff")), false},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -15,7 +15,8 @@
 //	                                                                              fork takes its parent's extents      configuration (same: not new); the
 //	                                                                                                                   parent is gone, trimmed or too short
 //	 4 Close         id, producer, match, stream-seq           a request          closed flag, producer                as an append
-//	 5 Trim          id, to                                    a request          start, clamped to the tail; extents  no such stream
+//	 5 Trim          id, to, upkeep                            a request;         start, clamped to the tail; extents; no such stream
+//	                                                           retention          by a request also the idle deadline
 //	 6 Delete        id                                        a request          the stream goes, the name is free,   no such stream
 //	                                                                              unless forks of it live
 //	 7 Touch         ids                                       reads, in batches  idle deadlines restart               ids that are gone are skipped
@@ -25,6 +26,15 @@
 //	10 Checkpoint    index, digest                             every node         nothing; compares digests            the digest differs: Diverged
 //	11 Activate      level, release                            an operator's act  the feature level                    the level does not grow; a live
 //	                                                                                                                   node does not understand it
+//	12 Doom          slots                                     collection         dead segments can not be referred   those with extents, doomed before or
+//	                                                                              to any more                          not there are skipped
+//	13 Collected     slots                                     collection, when   doomed segments go, their slots      those not doomed are skipped
+//	                                                           objects are gone   are free
+//	14 Pack          sequence, size, level, oldest, newest,    compaction, after  the segment table                    its sequence was given up or used;
+//	                 first, last, given up                     its put is durable                                      times or streams out of order
+//	15 Swap          slot, sequence, runs in columns           compaction         extents, references of segments      the packed segment is not there, not
+//	                                                                                                                   of the proposer's epoch, or doomed;
+//	                                                                                                                   each run alone: its extents changed
 //
 // Every command but a registration is refused as fenced when its origin's
 // epoch is not the newest of its node, and ignored when its origin's sequence
@@ -42,8 +52,8 @@
 // Maps are of indefinite length with integer keys ascending; a field with its
 // zero value is left out. Integers are in their shortest form. A string is text
 // if it is UTF-8 and a byte string if not, so whatever a client sent, its row can
-// be read. The columns of CommitSegment are byte strings of LEB128 varints, laid
-// out in its comment.
+// be read. The columns of CommitSegment and Swap are byte strings of LEB128
+// varints, laid out in their comments.
 // A (kind, version) that was released never changes what it means or how it is
 // written; a field is added by a new version. One function per command names
 // its fields once and serves both directions, so the two cannot drift apart.

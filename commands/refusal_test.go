@@ -85,6 +85,13 @@ func TestRefusedFields(t *testing.T) {
 		{"a cut beyond 32 bits", "83 03 01 bf 07 bf 04 1b 00 00 00 01 00 00 00 00 ff ff", "field 4: 4294967296 does not fit"},
 		{"an array of ids that is empty", "83 07 01 bf 01 80 ff", "field 1 is written although it is zero"},
 		{"more ids than one command may name", "83 07 01 bf 01 99 10 01" + strings.Repeat("01", 4097) + "ff", "4097 ids; at most 4096 are allowed"},
+		{"an array of slots that is empty", "83 0c 01 bf 01 80 ff", "field 1 is written although it is zero"},
+		{"more slots than one doom may name", "83 0c 01 bf 01 99 10 01" + strings.Repeat("01", 4097) + "ff", "4097 slots; at most 4096 are allowed"},
+		{"more slots than one collection may name", "83 0d 01 bf 01 99 10 01" + strings.Repeat("01", 4097) + "ff", "4097 slots; at most 4096 are allowed"},
+		{"a slot beyond 32 bits", "83 0d 01 bf 01 81 1b 00 00 00 01 00 00 00 00 ff", "slot 4294967296 does not fit"},
+		{"a level beyond 8 bits", "83 0e 01 bf 03 19 01 00 ff", "field 3: 256 does not fit"},
+		{"a pack that gives up too many", "83 0e 01 bf 08 99 10 01" + strings.Repeat("01", 4097) + "ff", "4097 sequences given up; at most 4096 are allowed"},
+		{"a trim for upkeep that says no", "83 05 01 bf 03 f4 ff", "true is missing"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			_, err := commands.DecodePayload(row(t, "81", c.command))

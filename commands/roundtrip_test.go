@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,6 +41,7 @@ func drawConfig(t *rapid.T) stream.Config {
 			TTL:  edges(t, "ttl"),
 			At:   stream.Time(edges(t, "at")),
 		},
+		Retention: stream.Retention{Age: edges(t, "age"), Bytes: edges(t, "bytes")},
 	}
 }
 
@@ -223,6 +225,22 @@ func TestColumnsRoundTrip(t *testing.T) {
 	})
 }
 
+// TestRunsRoundTrip: the columns of a swap hold the runs as given.
+func TestRunsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SliceOfN(rapid.Custom(drawRun), 0, 10).Draw(t, "runs")
+		c := commands.NewSwap(1, 2, want)
+		require.Equal(t, int(c.Count), len(want))
+		var got []commands.Run
+		var r commands.Run
+		for it := c.Runs(); it.Next(&r); {
+			r.Pieces = slices.Clone(r.Pieces)
+			got = append(got, r)
+		}
+		require.Empty(t, cmp.Diff(want, got, cmpopts.EquateEmpty()))
+	})
+}
+
 // FuzzDecodePayload: any input is refused with an error or is the one spelling
 // of a payload, whose columns can be walked to their end.
 func FuzzDecodePayload(f *testing.F) {
@@ -237,8 +255,11 @@ func FuzzDecodePayload(f *testing.F) {
 		require.Equal(t, data, p.Encode())
 		for _, proposal := range p.Proposals {
 			for _, c := range proposal.Commands {
-				if commit, ok := c.(*commands.CommitSegment); ok {
-					walk(t, commit)
+				switch c := c.(type) {
+				case *commands.CommitSegment:
+					walk(t, c)
+				case *commands.Swap:
+					walkRuns(t, c)
 				}
 			}
 		}
@@ -252,4 +273,15 @@ func walk(t *testing.T, c *commands.CommitSegment) {
 		require.NotZero(t, a.Records)
 	}
 	require.Equal(t, c.Count, n, "a decoded commit never ends early")
+}
+
+func walkRuns(t *testing.T, c *commands.Swap) {
+	var r commands.Run
+	var n uint32
+	for it := c.Runs(); it.Next(&r); n++ {
+		require.NotZero(t, r.Records())
+		require.LessOrEqual(t, uint64(r.Ordinal)+r.Records(), uint64(commands.MaxSegmentRecords))
+		require.LessOrEqual(t, r.First, stream.MaxOffset)
+	}
+	require.Equal(t, c.Count, n, "a decoded swap never ends early")
 }

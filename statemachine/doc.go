@@ -45,8 +45,8 @@
 //
 // CommitSegment: a sequence can be used once per epoch and never after it was
 // given up; GivenUp counts even when the commit itself is refused. The segment
-// gets the next slot, a dense number from 0, and keeps it with or without
-// references. Its appends are applied in order.
+// gets a slot, and keeps it with or without references until it is collected.
+// Its appends are applied in order.
 //
 // # One append
 //
@@ -69,7 +69,7 @@
 // Accepted, it happens whole: records, producer, Stream-Seq, close and the
 // restart of a sliding deadline. A Close is an append of no records, and on a
 // closed stream, without a producer, is accepted again if its match holds.
-// Only what is accepted restarts a deadline; so do trims.
+// Only what is accepted restarts a deadline; so do trims, but those for upkeep.
 //
 // # Forks
 //
@@ -99,6 +99,64 @@
 // goes with it, and so on upward: at most 4,096 of them in an entry. Those
 // beyond count as absent, and Expire removes them.
 //
+// # The life of a segment
+//
+// A segment is an object of the bucket that a command made known: CommitSegment
+// one that appends wrote, of level 0, or Pack one that compaction wrote, of a
+// level of at least 1. It is named by node, epoch and sequence for ever, and by
+// its slot for as long as it is known. Extents refer to it by slot.
+//
+//	known      in the lowest slot that is free, from 0 on
+//	dead       no extent refers to it; so is a packed one before its first Swap
+//	doomed     a Doom named it while it was dead: nothing ever refers to it again, its object may be deleted
+//	collected  a Collected named it while it was doomed: its object is gone, its slot is free
+//
+// Appends refer to the segment of their own commit, forks to those of their
+// parent, swaps to a packed one: no command brings a dead segment back but a
+// Swap, and no Swap a doomed one. Doom and Collected pass over what is not as
+// they need it; of a slot alone they cannot tell who was in it before, and need
+// not: whoever is doomed is dead. At most 2^32 - 1 segments are known at a time,
+// one more is Full.
+//
+// # Packs and swaps
+//
+// Pack spends a sequence of its origin's epoch like a commit, with these checks
+// before: the level is not 0, 0 ≤ oldest ≤ newest ≤ log time, first ≤ last, else
+// Invalid and nothing is spent or given up. Oldest and newest bound the times of
+// its records, first and last the streams they were copied for.
+//
+// Swap puts one extent in the packed segment in place of consecutive extents of a
+// stream. The segment in the slot must be the packed one of that sequence, of the
+// proposer's own epoch, and not doomed, else NotFound. Then its runs are applied
+// in order, each whole or not at all. A run's pieces say which extents it stands
+// for, and it is applied only if
+//
+//   - the stream is there, due or not, and some of the run lies at or above its start;
+//   - each piece at or above the start is a whole extent of it, with that offset,
+//     slot, ordinal and count, and cut or not as it says, one after the other;
+//   - none of these lies in the packed segment already.
+//
+// What was trimmed away since the run was proposed clips it: pieces below the
+// start do not count, the piece that the start cuts has so many records less, and
+// the extent begins at the start, with its share of the run's bytes. A cut extent
+// becomes a whole one: the packed segment has the part as a record. An extent
+// that then lies right behind or before its neighbour is joined to it. Records,
+// offsets, times and deadlines stay as they are. The verdict is NotDue if no run
+// was applied.
+//
+// Slots are used again, so between proposal and Apply another segment may have
+// come into a piece's slot. That does no harm: a record at an offset of a stream
+// never changes, so whatever extent holds it now, its copy may take its place.
+//
+// # Retention
+//
+// A Create may state bounds by age and by bytes; those it leaves open are not
+// stated, and what the server does with those is not part of the state. A fork
+// inherits each bound that it leaves open. A Create that meets a stream compares
+// the bounds it states, not those it leaves open. A deleted stream keeps none.
+// The state trims nothing by itself: [View.Overdue] finds what is overdue, and a
+// Trim for upkeep takes it without being a use of the stream.
+//
 // # Canonical state and digest
 //
 // The digest is the sum, modulo 2^64, of the XXH64 hash of every item below.
@@ -108,20 +166,24 @@
 // string, a|b two 32-bit halves, high first.
 //
 //	tag  item            words
-//	 1   the scalars     index, log time, active time, last dense id, slots given out, cluster known, cluster (2), level, h(release)
+//	 1   the scalars     index, log time, active time, last dense id, slots, cluster known, cluster (2), level, h(release)
 //	 2   stream, fixed   id, created, expiry kind, TTL or instant, h(name), h(content type)
 //	 3   stream, moving  id, start, tail, last use, flags, h(closing producer's id) or 0, live forks
 //	 4   Stream-Seq      id, h(value)
 //	 5   extent          id, first, slot|ordinal, packed|bytes
 //	 6   producer        id, h(producer id), epoch, seq, first, known, back[0]|back[1], back[2]|back[3]
-//	 7   segment         slot|node, epoch, sequence, size, referenced bytes, time, extents
+//	 7   segment         slot|node, epoch, sequence, size, referenced bytes, time, extents|level,
+//	                     oldest, newest, doomed, first, last
 //	 8   node            number, epoch, incarnation (2), h(address), level, h(release), last sequence,
 //	                     used sequences, given-up sequences (chained spans)
 //	 9   fork            id, parent, fork offset, sub, end, h(parent's name)
+//	10   retention       id, age, bytes
 //
-// Flags are 1 live, 2 closed, 4 has a Stream-Seq, 8 deleted, 16 is a fork, 32 has
-// live forks. Packed is twice an extent's count, and 3 for a cut record, whose
-// bytes are then those of the body that count. After every 1,024th entry the
+// Slots is how many of them hold a segment or ever held one; empty ones are no
+// items. Flags are 1 live, 2 closed, 4 has a Stream-Seq, 8 deleted, 16 is a fork,
+// 32 has live forks, 64 states retention. Packed is twice an extent's count, and 3
+// for a cut record, whose bytes are then those of the body that count. Doomed is
+// the log time, at least 1, and 0 while it is not. After every 1,024th entry the
 // state remembers its digest ([CheckpointInterval]), the last 64 of them;
 // Checkpoint compares a node's against it. They are no items themselves.
 //
@@ -130,9 +192,11 @@
 // Apply, Index, Digest and BeginSnapshot belong to one goroutine. Everything a
 // [View] does is safe on any goroutine meanwhile. Rows are changed in place
 // under a lock that 256 streams in every 65,536 share; a reader copies what it
-// asked for under the read lock and waits at most for one append. The index is
-// published after all rows of its entry, so a reader that waited for index n
-// sees the whole of entry n, and perhaps a part of n+1.
+// asked for under the read lock and waits at most for one append. Whoever holds
+// the lock of a stream may take that of a segment, never the other way; so with
+// an extent comes the segment that holds it. The index is published after all
+// rows of its entry, so a reader that waited for index n sees the whole of entry
+// n, and perhaps a part of n+1.
 //
 // # Snapshots
 //
@@ -155,11 +219,12 @@
 //	nodes        list of: number, epoch, incarnation (16 bytes), address (text), level, release (text), last sequence,
 //	             used and given-up, each a list of: from, to
 //	checkpoints  list of: index, digest (8 bytes)
-//	segments     list of, by slot: node, epoch, sequence, size, referenced, time, extents
+//	segments     list of, by slot, empty ones as zeros: node, epoch, sequence, size, referenced, time, extents, level,
+//	             oldest, newest, doomed, first, last
 //	streams      list of, by id: distance to the id before (the chunk's first: to 0), name (text), content type (text),
 //	             created, start, tail, flags, expiry kind;
 //	             if it expires: TTL or instant (zigzag), last use;  if flag 4: Stream-Seq (text);
-//	             if flag 16: parent, parent's name (text), fork offset, sub, end;  if flag 32: live forks;
+//	             if flag 16: parent, parent's name (text), fork offset, sub, end;  if flag 32: live forks;  if flag 64: age, bytes;
 //	             extents: list of: slot (zigzag distance to the one before), ordinal, bytes, packed; offsets follow from start;
 //	             producers: list of: id (text), epoch, seq, first, known (1 to 5), known − 1 distances back;
 //	             closing producer's place + 1, or 0
