@@ -102,7 +102,7 @@ func (p *Packer) Fits(runs, records, bytes int) bool {
 	if runs < 0 || records < 0 || bytes < 0 || max(runs, bytes) > cap(p.object) || records > MaxSegmentRecords {
 		return false
 	}
-	bytes += records // an empty list of headers each
+	bytes += records // an empty list of headers each, beside others that have some
 	used := p.Bytes() + p.open.mayGrow()
 	blocks := p.blocks + 1 + 2*runs + cuts(bytes)
 	return used+runs*runBytes+bytes+cuts(bytes)*openBytes <= cap(p.object) &&
@@ -127,7 +127,7 @@ func (p *Packer) Add(id stream.ID, run stream.Run) (ordinal uint32, err error) {
 	}
 	bytes := len(run.Bodies) + endBytes*run.Len()
 	for _, headers := range run.Headers {
-		bytes += headersBytes(headers)
+		bytes += headersBytes(headers) - 1 // Fits counts an empty list
 	}
 	if !p.Fits(1, run.Len(), bytes) {
 		return 0, ErrPackerFull

@@ -2,6 +2,7 @@ package blobwal
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 	"testing"
 
@@ -279,6 +280,52 @@ func TestWhatFitsTogetherIsTakenTogether(t *testing.T) {
 			runs = runs[n:]
 		}
 	})
+}
+
+// TestTheBoundHolds packs what needs most beside its bytes into the least bound
+// that Fits admits it to.
+func TestTheBoundHolds(t *testing.T) {
+	withHeader := func(n int, value string) packedRun { // n empty records, the last with a header
+		r := runOf(1, 0, 1, make([]string, n)...)
+		r.run.Headers = make([][]stream.Header, n)
+		r.run.Headers[n-1] = []stream.Header{{Name: "n", Value: value}}
+		return r
+	}
+	var apart []packedRun // the same, in many runs
+	for whole := withHeader(6000, ""); len(apart) < 60; {
+		from := 100 * len(apart)
+		apart = append(apart, packedRun{whole.id, whole.run.Slice(from, from+100)})
+	}
+	halves := make([]string, 200)
+	for i := range halves {
+		halves[i] = fill64(MaxBlockBytes/2 + 1)
+	}
+	for name, runs := range map[string][]packedRun{
+		"headers of the last record":          {withHeader(6000, "")},
+		"headers of a record that is cut off": {withHeader(13_000, fill64(6000))},
+		"no headers after headers":            {withHeader(1, ""), runOf(1, 1, 1, make([]string, 6000)...)},
+		"headers of the last run":             apart,
+		"a block for each record":             {runOf(1, 0, 1, halves...)},
+		"a record larger than a block":        {runOf(1, 0, 1, "a", fill64(3*MaxBlockBytes), "b")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			take := func(limit int) *Packed {
+				p := newPacker(t, limit)
+				for _, r := range runs {
+					if _, err := p.Add(r.id, r.run); err != nil {
+						return nil
+					}
+				}
+				return p.Seal()
+			}
+			least := sort.Search(8<<20, func(limit int) bool { return limit >= minPackedBytes && take(limit) != nil })
+			packed := take(least)
+			require.LessOrEqual(t, len(packed.Object), least)
+			require.Greater(t, len(packed.Object), least*2/3)
+			require.Equal(t, recordsOf(runs), decodeAll(t, packed.Object))
+			checkBlocks(t, packed.Object)
+		})
+	}
 }
 
 func TestAPackerIsFullAtItsBlocks(t *testing.T) {

@@ -1,6 +1,7 @@
 package blockcache
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -105,6 +106,7 @@ func TestASmallPackedSegmentWeighsWhatItHolds(t *testing.T) {
 	r := newRig(t, Config{}, nil)
 	for _, records := range [][]int{{1}, {400}, {20, 20, 20}} {
 		_, object := r.packed(t, 1, 10, records...)
+		object = bytes.Clone(object) // the packer's has room
 		index, err := blobwal.ParseObject(object)
 		require.NoError(t, err)
 		held := len(object) + index.MemoryBytes()
@@ -187,9 +189,29 @@ func TestEvictedSegmentsAreGoneAndOthersStay(t *testing.T) {
 	assert.Less(t, after.TailBytes, before.TailBytes)
 	assert.Equal(t, held(r), after.BlockBytes)
 
-	last, object := encode(99, 100, 10)
-	r.Put(last, object)
-	assert.True(t, r.holds(last), "the ring goes on")
+}
+
+func TestTheRingGoesOnAfterAnEviction(t *testing.T) {
+	_, one := encode(1, 1000, 100)
+	r := newRig(t, Config{TailBytes: 4 * (len(one) + 2000)}, nil)
+	for sequence := uint64(1); sequence <= 20; sequence++ {
+		segment, object := encode(sequence, 1000, 100)
+		r.Put(segment, object)
+		middle := segment.ID
+		middle.Sequence--
+		if sequence%3 == 0 {
+			r.Evict(middle)
+			assert.Nil(t, r.tail.get(middle))
+		}
+		assert.True(t, r.holds(segment))
+		assert.LessOrEqual(t, r.Stats().TailSegments, 4)
+	}
+	for sequence := uint64(15); sequence <= 20; sequence++ {
+		r.Evict(blobwal.SegmentID{Node: 1, Epoch: 2, Sequence: sequence})
+	}
+	s := r.Stats()
+	assert.Equal(t, []int{0, 0}, []int{s.TailSegments, s.TailBytes})
+	assert.Empty(t, r.tail.order)
 }
 
 // readAll reads ten records all over a segment of test size.
