@@ -84,6 +84,9 @@ func (b *Block) decode(data []byte) bool {
 		if !validHeaders(b.headers, count) {
 			return false
 		}
+		if b.packed != nil {
+			b.packed.findHeaders(b.headers)
+		}
 	}
 	b.bodies = rest[:len(rest):len(rest)]
 	return b.decodeEnds(ends)
@@ -139,7 +142,8 @@ func (b *Block) Run(ordinal uint32, n int) stream.Run {
 		run.First = 0
 	}
 	if b.headers != nil {
-		run.Headers = decodeHeaders(b.headers, from, to)
+		position, before := b.packed.headersFrom(from)
+		run.Headers = decodeHeaders(b.headers[position:], from-before, to-before)
 	}
 	return run
 }

@@ -93,7 +93,7 @@ func Footprint(object []byte) int {
 	times := 0
 	if IsPacked(object) {
 		perBlock += int(unsafe.Sizeof(packing{}))
-		times = min(int(f.records)*timeBytes, len(object)) // each is decoded to what it is encoded in
+		times = min(int(f.records)*spanBytes, len(object)) // a span takes no less in the object, with a record's end
 	}
 	return cap(object) + int(unsafe.Sizeof(Index{})) + f.blocks()*perBlock + int(f.records)*endBytes + times
 }

@@ -60,7 +60,7 @@ func FuzzDecodeBlock(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.LessOrEqual(t, block.Size(), 2*len(data)+256)
+		require.LessOrEqual(t, block.Size(), 5*len(data)/2+256)
 		require.LessOrEqual(t, walk(block), len(data))
 		require.Equal(t, info.Count, uint32(block.Len()))
 	})

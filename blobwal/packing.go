@@ -10,7 +10,9 @@ import (
 
 const (
 	packingBytes = 12 // in a packed block, before the table of times
-	timeBytes    = 12 // per entry of the table, and the same once decoded
+	timeBytes    = 12 // per entry of the table
+
+	spanBytes = 16 // per entry once decoded, where headers begin included
 )
 
 // packing is what a block of a packed segment says of all its records: where
@@ -20,6 +22,9 @@ type packing struct {
 	base  stream.Offset
 	ends  []uint32      // ends[i] is how many records spans 0 to i have together
 	times []stream.Time // of each span; neighbours differ
+	// headers[i] is where the headers of span i begin, so that reading a block
+	// span by span walks its headers once; nil when it has none.
+	headers []uint32
 }
 
 // decodePacking takes the base offset and the table of times off p; it returns
@@ -93,5 +98,34 @@ func (k *packing) place(whole *stream.Run, from, to int) int {
 	return min(to, int(k.ends[i]))
 }
 
+// findHeaders notes where the headers of each span begin within encoded ones,
+// which were found valid.
+func (k *packing) findHeaders(encoded []byte) {
+	k.headers = make([]uint32, len(k.ends))
+	rest, record := encoded, uint32(0)
+	for i, end := range k.ends {
+		k.headers[i] = uint32(len(encoded) - len(rest))
+		for ; record < end; record++ {
+			_, rest = nextHeaders(rest, false)
+		}
+	}
+}
+
+// headersFrom is where to begin to walk the headers for those of a record, and
+// how many records before it that passes over. Without a packing it is the
+// beginning.
+func (k *packing) headersFrom(record int) (position, before int) {
+	if k == nil {
+		return 0, 0
+	}
+	i := k.span(uint32(record))
+	if i > 0 {
+		before = int(k.ends[i-1])
+	}
+	return int(k.headers[i]), before
+}
+
 // bytes is the memory it holds on to.
-func (k *packing) bytes() int { return int(unsafe.Sizeof(*k)) + timeBytes*len(k.ends) }
+func (k *packing) bytes() int {
+	return int(unsafe.Sizeof(*k)) + timeBytes*len(k.ends) + (spanBytes-timeBytes)*len(k.headers)
+}

@@ -3,6 +3,7 @@ package blobwal
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -46,6 +47,24 @@ func TestRunsEndWhereTheTimeChanges(t *testing.T) {
 		assert.Equal(t, test.time, run.Time)
 		assert.Equal(t, test.bodies, string(run.Bodies))
 		assert.Equal(t, len(test.bodies), run.Len())
+	}
+}
+
+func TestSpansFindTheirHeaders(t *testing.T) {
+	const records = 300
+	var runs []packedRun
+	for i := range records {
+		r := runOf(1, stream.Offset(i), stream.Time(i/3), "x")
+		if i%4 > 0 {
+			r.run.Headers = [][]stream.Header{{{Name: "n", Value: fmt.Sprint(i)}}}
+		}
+		runs = append(runs, r)
+	}
+	block := allBlocks(t, pack(t, runs).Object)[0]
+	require.Equal(t, records, block.Len())
+	for i := range uint32(records) {
+		run := block.Run(i, 2)
+		assert.Equal(t, recordsOf(runs)[i].headers, fmt.Sprint(run.HeadersOf(0)))
 	}
 }
 
