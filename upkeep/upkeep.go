@@ -105,6 +105,7 @@ type Upkeep struct {
 	pace    *rate.Limiter
 	jobs    []*runner
 	sweep   *orphans
+	compact *compact
 
 	mu    sync.Mutex
 	held  time.Time // until when the lease surely is ours
@@ -119,7 +120,8 @@ func New(cfg Config) (*Upkeep, error) {
 	node, epoch := cfg.Replica.Node()
 	u := &Upkeep{cfg: cfg, holder: commands.Holder{Node: node, Epoch: epoch}}
 	u.pace = rate.NewLimiter(rate.Limit(cfg.Bandwidth), int(min(cfg.Bandwidth, 1<<30)))
-	u.jobs = u.jobsOf()
+	u.compact = &compact{Upkeep: u}
+	u.jobs = append(u.jobsOf(), newRunner("compact", LookEvery, u.compact))
 	return u, nil
 }
 
