@@ -74,7 +74,9 @@ func NewPacker(identity Identity, sequence uint64, maxBytes int) (*Packer, error
 // Records is how many records were taken: the ordinal of the next one.
 func (p *Packer) Records() uint32 { return p.records + uint32(p.open.len()) }
 
-// Bytes is what the object would have if it were sealed now.
+// Bytes is what the object would have if it were sealed now. What the records of
+// some runs take is the difference between after and before they were added; all
+// such differences add up to less than the object.
 func (p *Packer) Bytes() int {
 	n := len(p.object) + len(p.index) + footerBytes
 	if p.open.len() > 0 {

@@ -1,0 +1,55 @@
+package blockcache
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestTheBlockCacheKeepsItsBound(t *testing.T) {
+	const bound = 1 << 20
+	r := newRig(t, Config{BlockBytes: bound, ReadAheadMax: 128 << 10}, nil)
+	for sequence := range uint64(10) {
+		small, _ := r.store(t, 2*sequence+1, 100, 50)
+		large, _ := r.store(t, 2*sequence+2, 20_000, 30)
+		r.expectRecord(t, small, 0, false)
+		for ordinal := range uint32(30) {
+			r.expectRecord(t, large, ordinal, true)
+		}
+	}
+	r.blocks.CleanUp()
+	s := r.Stats()
+	assert.LessOrEqual(t, s.BlockBytes, bound)
+	assert.Greater(t, s.BlockBytes, bound/2)
+	assert.Equal(t, held(r), s.BlockBytes, "the weights are what is held")
+}
+
+// held adds up what the block cache holds.
+func held(r *rig) (bytes int) {
+	for key, e := range r.blocks.All() {
+		bytes += int(weigh(key, e))
+	}
+	return bytes
+}
+
+func TestWhatIsReadOftenStays(t *testing.T) {
+	r := newRig(t, Config{BlockBytes: 4 << 20}, nil)
+	hot, _ := r.store(t, 1, 20_000, 60) // 1.2 MB
+	for ordinal := range uint32(60) {
+		r.expectRecord(t, hot, ordinal, false)
+		r.expectRecord(t, hot, ordinal, false)
+	}
+	for sequence := range uint64(20) { // a scan of 12 MB
+		cold, _ := r.store(t, sequence+2, 20_000, 30)
+		for ordinal := range uint32(30) {
+			r.expectRecord(t, cold, ordinal, true)
+			r.expectRecord(t, hot, (uint32(sequence)*30+ordinal)%60, false)
+		}
+	}
+	before := r.Stats()
+	for ordinal := range uint32(60) {
+		r.expectRecord(t, hot, ordinal, false)
+	}
+	after := r.Stats()
+	assert.GreaterOrEqual(t, after.BlockHits-before.BlockHits, uint64(50), "of 60")
+}
