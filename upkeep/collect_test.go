@@ -133,7 +133,7 @@ func TestCollectionAfterACrashAnywhere(t *testing.T) {
 		require.NoError(t, n.segments.Store(t.Context(), id, []byte("packed")))
 		n.propose(t, &commands.Pack{Sequence: id.Sequence, Size: 7, Level: 1, Oldest: now, Newest: now})
 	}
-	crashEverywhere(t, prepare, requireObjects)
+	crashes{prepare: prepare, check: requireObjects}.run(t)
 }
 
 func TestTwoHoldersCollectAtOnce(t *testing.T) {

@@ -41,13 +41,17 @@ func (f *fault) before(call string) error {
 	if f == nil {
 		return nil
 	}
-	if counted := call == "append" || call == "acquire lease"; f.crashed.Load() || counted && !f.after && f.hit() {
+	if f.crashed.Load() || counted[call] && !f.after && f.hit() {
 		return errCrashed
 	}
 	return nil
 }
 
-// lost is the log's hook after a row was written.
+// counted are the calls to the log that change it or begin something; of others
+// a replica makes some by itself.
+var counted = map[string]bool{"append": true, "acquire lease": true, "announce archive": true, "advance archive": true, "truncate": true}
+
+// lost is the log's hook after a call changed it.
 func (f *fault) lost() error {
 	if f != nil && f.after && f.hit() {
 		return errCrashed
@@ -66,10 +70,17 @@ func (f *fault) plan(op faultbucket.Op) (d faultbucket.Decision) {
 	return d
 }
 
-// crashEverywhere does work that prepare leaves, once for each call that it
-// takes, and crashes there; then a new start of the node must finish it. check
-// sees the world after the crash and at the end.
-func crashEverywhere(t *testing.T, prepare func(*testing.T, *world, *node), check func(t *testing.T, w *world, n *node, done bool), configure ...func(*upkeep.Config)) {
+// crashes does work that prepare leaves, once for each call that it takes, and
+// crashes there; then a new start of the node must finish it. check sees the
+// world after the crash and at the end.
+type crashes struct {
+	world     func(*world) // may be nil
+	configure []func(*upkeep.Config)
+	prepare   func(*testing.T, *world, *node)
+	check     func(t *testing.T, w *world, n *node, done bool)
+}
+
+func (c crashes) run(t *testing.T) {
 	t.Helper()
 	for _, after := range []bool{false, true} {
 		for at := int64(1); ; at++ {
@@ -77,8 +88,11 @@ func crashEverywhere(t *testing.T, prepare func(*testing.T, *world, *node), chec
 			ended := true
 			t.Run(fmt.Sprintf("after=%v/%d", after, at), func(t *testing.T) {
 				w := newWorld(t)
-				n := w.start(t, 0, configure...)
-				prepare(t, w, n)
+				if c.world != nil {
+					c.world(w)
+				}
+				n := w.start(t, 0, c.configure...)
+				c.prepare(t, w, n)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				f := &fault{at: at, after: after, cancel: cancel}
@@ -93,13 +107,13 @@ func crashEverywhere(t *testing.T, prepare func(*testing.T, *world, *node), chec
 				n.stop()
 				w.faults.SetPlan(nil)
 
-				again := w.start(t, n.number(), configure...)
-				check(t, w, again, false)
+				again := w.start(t, n.number(), c.configure...)
+				c.check(t, w, again, false)
 				for range 60 {
 					w.clock.Add(upkeep.TickEvery.Milliseconds())
 					require.NoError(t, again.Step(t.Context(), w.now()))
 				}
-				check(t, w, again, true)
+				c.check(t, w, again, true)
 			})
 			if ended || t.Failed() {
 				break

@@ -37,6 +37,7 @@ type world struct {
 	faulty *blob.Bucket // as nodes see it
 	faults *faultbucket.Faults
 	clock  atomic.Int64
+	small  func(*replica.Config) // changes how replicas are configured; may be nil
 }
 
 func newWorld(t *testing.T) *world {
@@ -99,8 +100,13 @@ func (w *world) start(t *testing.T, number commands.NodeID, configure ...func(*u
 		}
 		return n.fault.Load().before(call)
 	}
+	n.log.After = func(string) error { return n.fault.Load().lost() }
 	var err error
-	n.Replica, err = replica.Open(t.Context(), replica.Config{Log: n.log, Bucket: w.faulty, Logger: quiet, Now: w.now, Poll: 10 * time.Millisecond})
+	rc := replica.Config{Log: n.log, Bucket: w.faulty, Logger: quiet, Now: w.now, Poll: 10 * time.Millisecond}
+	if w.small != nil {
+		w.small(&rc)
+	}
+	n.Replica, err = replica.Open(t.Context(), rc)
 	require.NoError(t, err)
 	self := commands.RegisterNode{Cluster: cluster, Node: number, Level: commands.Level}
 	_, _ = rand.Read(self.Incarnation[:])

@@ -10,5 +10,6 @@ func (u *Upkeep) jobsOf() []*runner {
 		newRunner("expire", LookEvery, &expire{Upkeep: u}),
 		newRunner("collect", collectEvery, &collect{Upkeep: u, remover: remover}),
 		sweep,
+		newRunner("archive", archiveEvery, &archive{Upkeep: u}),
 	}
 }

@@ -163,5 +163,5 @@ func TestASweepAfterACrashAnywhere(t *testing.T) {
 		}
 		n.commit(t, commands.Append{ID: n.create(t, "live", stream.Config{}), Records: 3, Bytes: 7})
 	}
-	crashEverywhere(t, prepare, requireObjects, soon)
+	crashes{prepare: prepare, check: requireObjects, configure: []func(*upkeep.Config){soon}}.run(t)
 }
