@@ -12,9 +12,11 @@ func (s *State) doom(m *commands.Doom, out *Result) {
 	}
 	for _, slot := range m.Slots {
 		if g := s.segment(slot); g != nil && g.Dead() && g.Doomed == 0 {
-			row := s.beginSegment(slot)
+			row, lock := s.lockSegment(slot)
+			s.items -= hashSegment(slot, row)
 			row.Doomed = max(s.logTime, 1) // zero would say that it is not
-			s.endSegment(slot, row)
+			s.items += hashSegment(slot, row)
+			lock.Unlock()
 			s.counts.Doomed++
 			out.Removed++
 		}

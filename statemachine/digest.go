@@ -23,10 +23,11 @@ const (
 	itemNode
 	itemFork
 	itemRetention
+	itemReferences
 )
 
 // maxWords is the longest item, tag included.
-const maxWords = 14
+const maxWords = 12
 
 // Digest is the digest of the canonical state after the last applied entry.
 // Apply goroutine only.
@@ -101,11 +102,15 @@ func (s *State) hashProducer(id stream.ID, p *producer) uint64 {
 		uint64(p.back[0])<<32|uint64(p.back[1]), uint64(p.back[2])<<32|uint64(p.back[3]))
 }
 
-func hashSegment(slot uint32, segment *Segment) uint64 {
-	return hash(itemSegment, uint64(slot)<<32|uint64(segment.Node), uint64(segment.Epoch), segment.Sequence, segment.Size,
-		segment.Referenced, uint64(segment.Time), uint64(segment.Extents)<<32|uint64(segment.Level),
-		uint64(segment.Oldest), uint64(segment.Newest), uint64(segment.Doomed),
-		uint64(segment.First), uint64(segment.Last))
+// hashSegment covers what is fixed of a segment until it is doomed.
+func hashSegment(slot uint32, g *Segment) uint64 {
+	return hash(itemSegment, uint64(slot)<<32|uint64(g.Node), uint64(g.Epoch), g.Sequence, g.Size, uint64(g.Time), uint64(g.Level),
+		uint64(g.Oldest), uint64(g.Newest), uint64(g.First), uint64(g.Last), uint64(g.Doomed))
+}
+
+// hashReferences covers what every append to a segment and every trim changes.
+func hashReferences(slot uint32, g *Segment) uint64 {
+	return hash(itemReferences, uint64(slot)<<32|uint64(g.Extents), g.Referenced)
 }
 
 func hashNode(n *node) uint64 {

@@ -20,7 +20,7 @@ func (s *State) recompute() uint64 {
 	}
 	for slot := range uint32(s.counts.Slots) {
 		if g := s.segment(slot); g != nil {
-			sum += hashSegment(slot, g)
+			sum += hashSegment(slot, g) + hashReferences(slot, g)
 		}
 	}
 	for _, n := range s.nodes.list {

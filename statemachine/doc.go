@@ -172,12 +172,12 @@
 //	 4   Stream-Seq      id, h(value)
 //	 5   extent          id, first, slot|ordinal, packed|bytes
 //	 6   producer        id, h(producer id), epoch, seq, first, known, back[0]|back[1], back[2]|back[3]
-//	 7   segment         slot|node, epoch, sequence, size, referenced bytes, time, extents|level,
-//	                     oldest, newest, doomed, first, last
+//	 7   segment, fixed  slot|node, epoch, sequence, size, time, level, oldest, newest, first, last, doomed
 //	 8   node            number, epoch, incarnation (2), h(address), level, h(release), last sequence,
 //	                     used sequences, given-up sequences (chained spans)
 //	 9   fork            id, parent, fork offset, sub, end, h(parent's name)
 //	10   retention       id, age, bytes
+//	11   segment, moving slot|extents, referenced bytes
 //
 // Slots is how many of them hold a segment or ever held one; empty ones are no
 // items. Flags are 1 live, 2 closed, 4 has a Stream-Seq, 8 deleted, 16 is a fork,

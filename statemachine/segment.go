@@ -3,6 +3,7 @@ package statemachine
 import (
 	"container/heap"
 	"math"
+	"sync"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
@@ -81,7 +82,7 @@ func (s *State) setSegment(slot uint32, segment Segment) {
 	page.rows[slot%pageRows] = segment
 	page.live++
 	lock.Unlock()
-	s.items += hashSegment(slot, &segment)
+	s.items += hashSegment(slot, &segment) + hashReferences(slot, &segment)
 	s.countSegment(&segment, 1)
 }
 
@@ -109,39 +110,32 @@ func (s *State) segment(slot uint32) *Segment {
 	return &page.rows[slot%pageRows]
 }
 
-// beginSegment locks a segment's row for writing, after a running snapshot has
-// got it as it was, and takes it out of the digest. endSegment puts it as it is
-// then back and unlocks it.
-func (s *State) beginSegment(slot uint32) *Segment {
+// lockSegment locks a segment's row for writing, after a running snapshot has
+// got it as it was.
+func (s *State) lockSegment(slot uint32) (*Segment, *sync.RWMutex) {
 	n := uint64(slot / pageRows)
-	s.segments.lock(n).Lock()
-	page := s.segments.at(n)
+	page, lock := s.segments.at(n), s.segments.lock(n)
+	lock.Lock()
 	s.keepSegment(slot, page)
-	row := &page.rows[slot%pageRows]
-	s.items -= hashSegment(slot, row)
-	return row
-}
-
-func (s *State) endSegment(slot uint32, row *Segment) {
-	s.items += hashSegment(slot, row)
-	s.segments.lock(uint64(slot / pageRows)).Unlock()
+	return &page.rows[slot%pageRows], lock
 }
 
 // refer changes what is known of the references to a segment.
 func (s *State) refer(slot uint32, extents int32, bytes int64) {
-	row := s.beginSegment(slot)
-	s.addReferences(row, extents, bytes)
-	s.endSegment(slot, row)
+	row, lock := s.lockSegment(slot)
+	s.addReferences(slot, row, extents, bytes)
+	lock.Unlock()
 }
 
 // addReferences adds references to a segment, or takes some from it. Its row is
-// locked. This is a part of every append, so it touches no count but those that
-// change.
-func (s *State) addReferences(g *Segment, extents int32, bytes int64) {
+// locked. This is a part of every append: it hashes no more than what changes.
+func (s *State) addReferences(slot uint32, g *Segment, extents int32, bytes int64) {
 	c := &s.counts
 	wasDead := g.Dead()
+	s.items -= hashReferences(slot, g)
 	g.Extents += uint32(extents)
 	g.Referenced += uint64(bytes)
+	s.items += hashReferences(slot, g)
 	c.Referenced += uint64(bytes)
 	switch dead := g.Dead(); {
 	case dead == wasDead:
@@ -169,11 +163,8 @@ func (s *State) referAll(extents []Extent, by int32) {
 			for ; run < len(extents) && extents[run].Segment == slot; run++ {
 				bytes += int64(extents[run].Bytes)
 			}
-			row := &page.rows[slot%pageRows]
 			s.keepSegment(slot, page)
-			s.items -= hashSegment(slot, row)
-			s.addReferences(row, by*int32(run), int64(by)*bytes)
-			s.items += hashSegment(slot, row)
+			s.addReferences(slot, &page.rows[slot%pageRows], by*int32(run), int64(by)*bytes)
 			extents = extents[run:]
 		}
 		lock.Unlock()
@@ -189,7 +180,7 @@ func (s *State) removeSegment(slot uint32) {
 	lock := s.segments.lock(n)
 	lock.Lock()
 	s.keepSegment(slot, page)
-	s.items -= hashSegment(slot, row)
+	s.items -= hashSegment(slot, row) + hashReferences(slot, row)
 	s.countSegment(row, -1)
 	*row = Segment{}
 	page.live--
