@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,13 @@ var archivePrefix = archive.Prefix(testCluster)
 func (c *cluster) small(log replica.Log) replica.Config {
 	cfg := c.config(log)
 	cfg.SnapshotBytes, cfg.KeepRows = 500, 1
+	return cfg
+}
+
+// kept is small without further snapshots.
+func (c *cluster) kept(log replica.Log) replica.Config {
+	cfg := c.config(log)
+	cfg.KeepRows = 1
 	return cfg
 }
 
@@ -60,6 +68,12 @@ func truncateAll(t *testing.T, r *replica.Replica) (rows int) {
 		}
 		rows += n
 	}
+}
+
+// confirmed are the snapshots that may be installed, newest first.
+func confirmed(t *testing.T, c *cluster) []commands.Snapshot {
+	t.Helper()
+	return slices.DeleteFunc(snapshots(t, c), func(s commands.Snapshot) bool { return !s.Confirmed })
 }
 
 // history is a log's rows since the first, as a test remembers them.
@@ -117,14 +131,13 @@ func TestRowsAreArchivedThenTruncated(t *testing.T) {
 	r := c.start(c.small(c.log.Peer()), 0)
 	require.Zero(t, archiveAll(t, r), "nothing is confirmed")
 	require.Zero(t, truncateAll(t, r))
-	fill(t, r, "one")
+	twoSnapshots(t, r, "a")
+	r.Close() // so that no further snapshot comes
+	r = c.start(c.kept(c.log.Peer()), 0)
 	require.Positive(t, archiveAll(t, r))
-	require.Zero(t, truncateAll(t, r), "there is no snapshot to fall back to")
-	fill(t, r, "two")
-	archiveAll(t, r)
 	require.Zero(t, archiveAll(t, r), "again")
 	rows := history(t, c.log)
-	list := snapshots(t, c)
+	list := confirmed(t, c)
 	require.Equal(t, list[0].Index, archiveRecord(t, c.log).Head.Index, "everything up to the newest confirmed snapshot")
 
 	require.EqualValues(t, list[1].Index, truncateAll(t, r), "up to the oldest kept one")
@@ -151,10 +164,30 @@ func TestRowsAreArchivedThenTruncated(t *testing.T) {
 	r.Close()
 	digest, _ := replayed(t, c.bucket, c.log)
 	require.Equal(t, r.StateDigest(), digest)
-	again := c.start(c.small(c.log.Peer()), 0)
+	again := c.start(c.kept(c.log.Peer()), 0)
 	again.Close()
 	digest, _ = replayed(t, c.bucket, c.log)
 	require.Equal(t, again.StateDigest(), digest, "snapshot and tail are what full history is")
+}
+
+func TestNothingIsTruncatedWithoutASnapshotToFallBackTo(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(c.small(c.log.Peer()), 0)
+	twoSnapshots(t, r, "a")
+	r.Close()
+	r = c.start(c.kept(c.log.Peer()), 0)
+	archiveAll(t, r)
+	list := confirmed(t, c)
+	for _, s := range list[1:] {
+		require.NoError(t, c.log.DeleteSnapshot(t.Context(), s.Index))
+	}
+	require.Zero(t, truncateAll(t, r))
+	unconfirmed := list[1]
+	unconfirmed.Confirmed = false
+	require.NoError(t, c.log.AddSnapshot(t.Context(), unconfirmed))
+	require.Zero(t, truncateAll(t, r))
+	require.NoError(t, c.log.ConfirmSnapshot(t.Context(), unconfirmed.Index))
+	require.EqualValues(t, unconfirmed.Index, truncateAll(t, r))
 }
 
 func TestTheNewestRowsAreKept(t *testing.T) {
@@ -177,9 +210,8 @@ func TestATruncationIsDoneInSteps(t *testing.T) {
 	cfg := c.config(c.log.Peer())
 	cfg.SnapshotBytes, cfg.KeepRows = 20_000, 1
 	r := c.start(cfg, 0)
-	for snapshots := snapshots(t, c); len(snapshots) < 2 || snapshots[1].Index < replica.TruncateRows+5; {
+	for list := confirmed(t, c); len(list) < 2 || list[1].Index < replica.TruncateRows+5; list = confirmed(t, c) {
 		propose(t, r, &commands.Tick{})
-		snapshots, _ = c.log.Snapshots(t.Context())
 	}
 	archiveAll(t, r)
 	n, err := r.Truncate(t.Context())
@@ -320,7 +352,7 @@ func TestAnObjectWithOtherRowsStopsTheArchive(t *testing.T) {
 	r := c.start(c.small(c.log.Peer()), 0)
 	twoSnapshots(t, r, "a")
 	rows := history(t, c.log)
-	last := snapshots(t, c)[0].Index
+	last := confirmed(t, c)[0].Index
 	_, err := c.log.AnnounceArchive(t.Context(), 0, last)
 	require.NoError(t, err)
 	object := func(change func(*commands.Row)) []byte {

@@ -34,8 +34,8 @@
 // # Starting
 //
 // Open installs the newest confirmed snapshot that its digest verifies, falling
-// back to older ones and at last to the first row, and applies what follows up
-// to the log's head. Register then announces this process: the index of that
+// back to older ones and at last to the first row, of the archive where it left
+// the log, and applies what follows up to the log's head. Register then announces this process: the index of that
 // entry is its epoch.
 //
 // # Marks
@@ -45,7 +45,8 @@
 // offsets out again, each node keeps a mark in the bucket: the last row it
 // applied, written at its start, every few seconds while the log grows, and when
 // it ends. Register compares all marks with the log before it
-// writes anything. Losses after the last mark are not noticed by a start.
+// writes anything; a mark of a row that left the log is compared with the
+// archive. Losses after the last mark are not noticed by a start.
 //
 // # Snapshots
 //
@@ -54,5 +55,36 @@
 // bucket. It is installed by nobody until it is confirmed: the rows since the
 // last confirmed one are replayed into a second state, whose digest must be the
 // one reported. The second state lives only during that check. The last
-// [keepSnapshots] are kept.
+// [keepSnapshots] are kept; objects that a crash left without a row in the table
+// are removed by [Replica.SweepSnapshots].
+//
+// # Archive and truncation
+//
+// The log does not grow for ever. Some node, under a lease, calls
+// [Replica.Archive], which writes rows up to the newest confirmed snapshot to the
+// bucket (package archive), and [Replica.Truncate], which then drops rows:
+//
+//	1 ─────────────── truncated ──────── oldest kept ── newest ── head - KeepRows ── head
+//	                                     snapshot       snapshot
+//	  only in the archive │ in the archive and the log    │ in the log
+//
+// Truncated never passes what is archived, the oldest of [keepSnapshots]
+// confirmed snapshots, or head - [Config.KeepRows]. So each kept snapshot can be
+// followed in the log, and a node may lag by KeepRows.
+//
+// Both go in steps that may each be the last of their process, and may run on
+// two nodes at once. Where the next object ends is decided in the log first
+// (announced), so that every writer writes the same rows under the same key; the
+// object is put create-only, read back and compared; then it is recorded, and
+// only what is recorded can be dropped:
+//
+//	died after       the next call
+//	announcing       writes the announced rows
+//	putting          finds the object, compares it, records it
+//	recording        begins the next object
+//
+// A node that lags further than what is kept ends, and says to start it again: it
+// then begins with a snapshot. What it had in flight is answered as unknown,
+// because the row may be among those that left; a row that left cannot come
+// twice either, since the state keeps the highest sequence of each epoch.
 package replica

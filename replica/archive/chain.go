@@ -47,10 +47,40 @@ func Open(ctx context.Context, bucket *blob.Bucket, key string) (*Reader, error)
 		return nil, errors.Join(fmt.Errorf("read %s: %w", key, err), body.Close())
 	}
 	o.closers = append(o.closers, body.Close)
-	if want := o.header.Key(); want != key {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", key, damaged("it belongs under %s", want)), o.Close())
+	if err := o.header.belongs(key); err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", key, err), o.Close())
 	}
 	return o, nil
+}
+
+// ReadHeader reads only the header of the object under a key: to look for a
+// time, for one.
+func ReadHeader(ctx context.Context, bucket *blob.Bucket, key string) (h Header, err error) {
+	body, err := bucket.NewRangeReader(ctx, key, 0, HeaderBytes, nil)
+	if err != nil {
+		return h, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	var encoded [HeaderBytes]byte
+	from := &source{r: body}
+	if _, err := io.ReadFull(from, encoded[:]); err != nil {
+		return h, fmt.Errorf("read %s: %w", key, from.fault(err))
+	}
+	if h, err = decodeHeader(&encoded); err == nil {
+		err = h.belongs(key)
+	}
+	if err != nil {
+		return Header{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	return h, nil
+}
+
+// belongs checks that an object stands where its header says.
+func (h *Header) belongs(key string) error {
+	if want := h.Key(); want != key {
+		return damaged("it belongs under %s", want)
+	}
+	return nil
 }
 
 // Read reads an object to its end: it hands each row to visit, which may be

@@ -127,6 +127,24 @@ func TestABrokenChainIsNamed(t *testing.T) {
 	}
 }
 
+func TestHeadersAloneCanBeRead(t *testing.T) {
+	bucket, objects, _ := chain(t, 5, 3)
+	for _, o := range objects {
+		header, err := archive.ReadHeader(t.Context(), bucket, o.Key())
+		require.NoError(t, err)
+		require.Equal(t, o.Header, header)
+	}
+	put(t, bucket, objects[0].Key(), objects[1].Bytes)
+	_, err := archive.ReadHeader(t.Context(), bucket, objects[0].Key())
+	require.ErrorContains(t, err, "it belongs under")
+	put(t, bucket, objects[0].Key(), objects[0].Bytes[:100])
+	_, err = archive.ReadHeader(t.Context(), bucket, objects[0].Key())
+	require.ErrorIs(t, err, archive.ErrDamaged)
+	require.NoError(t, bucket.Delete(t.Context(), objects[0].Key()))
+	_, err = archive.ReadHeader(t.Context(), bucket, objects[0].Key())
+	require.Equal(t, gcerrors.NotFound, gcerrors.Code(err))
+}
+
 func TestFind(t *testing.T) {
 	bucket, objects, all := chain(t, 5, 1, 300, 7, 20)
 	for _, row := range all {

@@ -1,0 +1,26 @@
+package sqllogtest
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/sqllog"
+)
+
+// Databases runs a test on a log in each database: SQLite and Postgres. open
+// opens the log, which is empty the first time; who opens it closes it, and on
+// SQLite before it is opened again.
+func Databases(t *testing.T, test func(t *testing.T, open func(t testing.TB) Log)) {
+	opener := func(url string) func(testing.TB) Log {
+		return func(t testing.TB) Log {
+			t.Helper()
+			l, err := sqllog.Open(t.Context(), url, sqllog.Options{})
+			require.NoError(t, err)
+			return l
+		}
+	}
+	t.Run("sqlite", func(t *testing.T) { test(t, opener("sqlite://"+filepath.Join(t.TempDir(), "log.db"))) })
+	t.Run("postgres", func(t *testing.T) { test(t, opener(Postgres(t).URL)) })
+}
