@@ -179,8 +179,8 @@
 //	10   retention       id, age, bytes
 //	11   segment, moving slot|extents, referenced bytes
 //
-// Slots is how many of them hold a segment or ever held one; empty ones are no
-// items. Flags are 1 live, 2 closed, 4 has a Stream-Seq, 8 deleted, 16 is a fork,
+// Slots is one more than the highest that holds a segment; empty ones below it
+// are no items. Flags are 1 live, 2 closed, 4 has a Stream-Seq, 8 deleted, 16 is a fork,
 // 32 has live forks, 64 states retention. Packed is twice an extent's count, and 3
 // for a cut record, whose bytes are then those of the body that count. Doomed is
 // the log time, at least 1, and 0 while it is not. After every 1,024th entry the

@@ -109,6 +109,9 @@ func (m *model) collected(c *commands.Collected) Result {
 	for _, slot := range c.Slots {
 		if g := m.segment(slot); g != nil && g.Doomed != 0 {
 			m.segments[slot] = nil
+			for n := len(m.segments); n > 0 && m.segments[n-1] == nil; n-- {
+				m.segments = m.segments[:n-1]
+			}
 			out.Verdict, out.Removed = Accepted, out.Removed+1
 		}
 	}

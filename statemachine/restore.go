@@ -315,6 +315,9 @@ func (x *restorer) finish() error {
 	if s.counts.Slots != x.head.slots {
 		return fmt.Errorf("%d slots where %d were announced", s.counts.Slots, x.head.slots)
 	}
+	if last := len(x.recorded) - 1; last >= 0 && x.recorded[last] == (Segment{}) {
+		return fmt.Errorf("the last slot, %d, is empty", last)
+	}
 	for slot := range x.recorded {
 		if got, _ := s.View().Segment(uint32(slot)); got != x.recorded[slot] {
 			return fmt.Errorf("segment %d says it has %d bytes in %d extents, the streams have %d in %d", slot,

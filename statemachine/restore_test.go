@@ -35,6 +35,7 @@ func TestRestoreChecksRules(t *testing.T) {
 		{"an extent in an empty slot", func(s *State) { (*damaged(s, 1).extents())[0].Segment = emptySlot }, "segment 4, records"},
 		{"an extent in a doomed segment", func(s *State) { (*damaged(s, 1).extents())[0].Segment = doomedSlot }, "segment 0 says"},
 		{"something in an empty slot", func(s *State) { s.segments.at(0).rows[emptySlot].Size = 1 }, "slot 4 breaks"},
+		{"slots beyond the last", func(s *State) { s.counts.Slots++ }, "the last slot, 7, is empty"},
 		{"fewer slots than there are", func(s *State) { s.counts.Slots-- }, ""},
 		{"a retention that keeps all", func(s *State) { damaged(s, 9).side().retention = stream.Retention{} }, "stream 9 breaks"},
 		{"a retention out of range", func(s *State) { damaged(s, 9).side().retention.Age = stream.MaxTTL + 1 }, "at most"},

@@ -39,8 +39,9 @@ type segmentPage struct {
 	rows    [pageRows]Segment
 }
 
-// freeSlots are the slots below the highest given out that hold no segment: a
-// heap, since the lowest is given out first.
+// freeSlots are the slots below the highest in use that hold no segment: a heap,
+// since the lowest is given out first. Those that came to lie above the highest
+// may still be among them.
 type freeSlots []uint32
 
 func (f freeSlots) Len() int           { return len(f) }
@@ -57,9 +58,10 @@ func (f *freeSlots) Pop() any {
 // addSegment gives a segment the lowest free slot.
 func (s *State) addSegment(segment Segment) uint32 {
 	slot := uint32(s.counts.Slots)
-	if len(s.free) > 0 {
+	if len(s.free) > 0 && s.free[0] < slot {
 		slot = heap.Pop(&s.free).(uint32)
 	} else {
+		s.free = nil // all of them are above
 		s.counts.Slots++
 	}
 	s.setSegment(slot, segment)
@@ -186,7 +188,16 @@ func (s *State) removeSegment(slot uint32) {
 	page.live--
 	lock.Unlock()
 	heap.Push(&s.free, slot)
+	s.lowerSlots()
 	if page.live == 0 && (s.running == nil || n*pageRows >= s.running.slots) {
 		s.segments.put(n, nil)
+	}
+}
+
+// lowerSlots lets the slots end with the highest in use, so that what a time of
+// many segments needed is given back.
+func (s *State) lowerSlots() {
+	for s.counts.Slots > 0 && s.segment(uint32(s.counts.Slots-1)) == nil {
+		s.counts.Slots--
 	}
 }

@@ -71,7 +71,7 @@ type Counts struct {
 	Deleted  uint64 // those
 	Expiring uint64 // streams that can expire
 	Retained uint64 // streams that state what they keep
-	Slots    uint64 // that hold a segment or held one
+	Slots    uint64 // up to the highest that holds a segment, empty ones included
 	Segments uint64 // segments that exist
 	Dead     uint64 // those that nothing refers to
 	Doomed   uint64 // those of the dead whose objects may be deleted
