@@ -111,6 +111,9 @@ func (r *Replica) putArchive(ctx context.Context, w *archive.Writer) (rows int, 
 		return 0, err
 	}
 	key, digest := object.Key(), object.Digest()
+	if err := r.checkAlone(ctx, object); err != nil {
+		return 0, err
+	}
 	err = r.cfg.Bucket.WriteAll(ctx, key, object.Bytes, &blob.WriterOptions{ContentType: "application/octet-stream", IfNotExist: true})
 	if err != nil && gcerrors.Code(err) != gcerrors.FailedPrecondition {
 		return 0, fmt.Errorf("write %s: %w", key, err)
@@ -136,6 +139,23 @@ func (r *Replica) putArchive(ctx context.Context, w *archive.Writer) (rows int, 
 	}
 	r.cfg.Logger.Info("rows archived", "key", key, "rows", object.Rows(), "bytes", len(object.Bytes))
 	return object.Rows(), nil
+}
+
+// checkAlone refuses to write an object beside one that begins with the same row
+// and ends elsewhere: no writer of this log makes both, so the log was taken
+// back and has grown again.
+func (r *Replica) checkAlone(ctx context.Context, object archive.Object) error {
+	prefix := fmt.Sprintf("%s%016x-", archive.Prefix(object.Cluster), uint64(object.First()))
+	for span, err := range archive.List(ctx, r.cfg.Bucket, prefix) {
+		if err != nil {
+			return err
+		}
+		if span.Last != object.Last.Index {
+			return fmt.Errorf("object %s is there, and the log announced one of rows %d to %d: it is of another history, as of a database "+
+				"that was restored from an older copy; nothing more is archived or truncated until it is moved away", span.Key, object.First(), object.Last.Index)
+		}
+	}
+	return nil
 }
 
 // Truncate drops the oldest rows from the log, at most [truncateRows], and

@@ -389,6 +389,24 @@ func TestAnObjectWithOtherRowsStopsTheArchive(t *testing.T) {
 	checkHistory(t, c, rows)
 }
 
+// A database that was taken back announces other objects than it did before.
+func TestAnObjectOfAnotherHistoryStopsTheArchive(t *testing.T) {
+	c := newCluster(t)
+	first := c.start(c.small(c.log.Peer()), 0)
+	twoSnapshots(t, first, "a")
+	first.Close()
+	r := c.start(c.kept(c.log.Peer()), 0)
+	other := archive.Key(testCluster, 1, 3)
+	require.NoError(t, c.bucket.WriteAll(t.Context(), other, []byte("whatever it holds"), nil))
+	for range 2 {
+		_, err := r.Archive(t.Context())
+		require.ErrorContains(t, err, other)
+		require.ErrorContains(t, err, "another history")
+	}
+	require.NoError(t, c.bucket.Delete(t.Context(), other))
+	require.Positive(t, archiveAll(t, r))
+}
+
 // What cannot be read back stands for nothing, even if the put succeeded.
 func TestAnObjectThatWasSpoiledIsNotRecorded(t *testing.T) {
 	c := newCluster(t)

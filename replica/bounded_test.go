@@ -3,8 +3,11 @@ package replica_test
 import (
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/commands"
@@ -58,14 +61,63 @@ func TestTheLogStaysSmall(t *testing.T) {
 	})
 }
 
+// Nodes write while each of them archives and truncates, on one database.
+func TestJobsRunWhileRowsAreWritten(t *testing.T) {
+	sqllogtest.Databases(t, func(t *testing.T, open func(testing.TB) sqllogtest.Log) {
+		c := newCluster(t)
+		logs := []sqllogtest.Log{open(t)}
+		if !logs[0].Exclusive() {
+			logs = append(logs, open(t))
+		}
+		var nodes []*replica.Replica
+		var jobs sync.WaitGroup
+		done := make(chan struct{})
+		for _, l := range logs {
+			r := startOn(t, c, l)
+			nodes = append(nodes, r)
+			jobs.Go(func() {
+				for {
+					assert.NoError(t, runJobs(r))
+					select {
+					case <-done:
+						return
+					case <-time.After(time.Millisecond):
+					}
+				}
+			})
+		}
+		for i := range 300 {
+			propose(t, nodes[i%len(nodes)], create(fmt.Sprint(i)))
+		}
+		close(done)
+		jobs.Wait()
+		for _, r := range nodes {
+			r.Close()
+			require.ErrorContains(t, r.Err(), "stopping", "none was overtaken")
+		}
+		a := archiveRecord(t, logs[0])
+		require.NotZero(t, a.Truncated.Index)
+		require.NoError(t, archive.VerifyChain(t.Context(), c.bucket, archivePrefix, a))
+		digest, last := replayed(t, c.bucket, logs[0])
+		for _, r := range nodes {
+			if r.Applied() == last {
+				require.Equal(t, digest, r.StateDigest())
+			}
+		}
+		for _, l := range logs {
+			require.NoError(t, l.Close())
+		}
+	})
+}
+
 // startOn is start for a log that must be closed after its replica.
 func startOn(t *testing.T, c *cluster, l replica.Log) *replica.Replica {
 	t.Helper()
 	cfg := c.small(l)
-	cfg.SnapshotBytes, cfg.KeepRows = 2000, 10
+	cfg.SnapshotBytes, cfg.KeepRows = 2000, 30
 	r, err := replica.Open(t.Context(), cfg)
 	require.NoError(t, err)
-	self := commands.RegisterNode{Cluster: testCluster, Level: commands.Level, Node: 1}
+	self := commands.RegisterNode{Cluster: testCluster, Level: commands.Level}
 	_, _ = rand.Read(self.Incarnation[:])
 	_, _, err = r.Register(t.Context(), self)
 	require.NoError(t, err)

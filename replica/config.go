@@ -49,7 +49,7 @@ type Log interface {
 // Config is what a replica is made of. Zero fields take the defaults named.
 type Config struct {
 	Log    Log
-	Bucket *blob.Bucket // of snapshots
+	Bucket *blob.Bucket // of snapshots, marks and the archive
 	Logger *slog.Logger // default: slog.Default
 	// Now is the proposer's clock. Default: time.Now.
 	Now func() time.Time
