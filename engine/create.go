@@ -73,6 +73,10 @@ func checkCreate(name stream.Name, r *stream.CreateRequest) error {
 		return stream.Errorf(stream.CodeBadRequest, "the content type has %d bytes; at most %d are allowed", len(c.ContentType), stream.MaxContentType)
 	case c.Expiry.TTL > stream.MaxTTL:
 		return stream.Errorf(stream.CodeBadRequest, "a TTL of %d seconds is too long; at most %d are allowed", c.Expiry.TTL, stream.MaxTTL)
+	case c.Retention.Age > stream.MaxTTL:
+		return stream.Errorf(stream.CodeBadRequest, "a retention of %d seconds is too long; at most %d are allowed", c.Retention.Age, stream.MaxTTL)
+	case c.Retention.Bytes > stream.MaxRetentionBytes:
+		return stream.Errorf(stream.CodeBadRequest, "a retention of %d bytes is too much; at most %d are allowed", c.Retention.Bytes, stream.MaxRetentionBytes)
 	case r.Fork != nil:
 		return checkFork(name, r.Fork)
 	}
@@ -115,7 +119,8 @@ func existing(st *statemachine.Stream, want *stream.CreateRequest, stale time.Du
 }
 
 // configured tells whether a stream is what a create asks for. What a fork
-// leaves to be inherited is whatever it was.
+// leaves to be inherited is whatever it was, and so is a bound of retention that
+// is left out.
 func configured(st *statemachine.Stream, want *stream.CreateRequest) bool {
 	contentType, expiry := want.Config.ContentType, want.Config.Expiry
 	inherits := want.Fork != nil
@@ -130,11 +135,12 @@ func configured(st *statemachine.Stream, want *stream.CreateRequest) bool {
 		expiry = st.Config.Expiry
 	}
 	return stream.MediaType(st.Config.ContentType) == stream.MediaType(contentType) &&
-		st.Config.Expiry == expiry && st.Closed == want.Closed && forkedAs(st.Fork, want.Fork)
+		st.Config.Expiry == expiry && want.Config.Retention.Or(st.Config.Retention) == st.Config.Retention &&
+		st.Closed == want.Closed && forkedAs(st.Fork, want.Fork)
 }
 
 func conflict(name stream.Name) *stream.Error {
-	return stream.Errorf(stream.CodeConflict, "the stream %q exists with another configuration (content type, expiry, closed state or fork origin); "+
+	return stream.Errorf(stream.CodeConflict, "the stream %q exists with another configuration (content type, expiry, retention, closed state or fork origin); "+
 		"use the same, or delete it first", name)
 }
 

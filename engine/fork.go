@@ -20,8 +20,8 @@ func checkFork(name stream.Name, f *stream.ForkRequest) error {
 	}
 }
 
-// resolveFork names the parent in a create, and where the fork ends. The type and
-// expiry of a stream never change, so what it returns holds for as long as the
+// resolveFork names the parent in a create, and where the fork ends. The
+// configuration of a stream never changes, so what it returns holds for as long as the
 // parent is the same stream, which Apply checks.
 func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *stream.ForkRequest, stale time.Duration) (stream.Config, error) {
 	config := create.Config
@@ -56,6 +56,7 @@ func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *st
 	if config.Expiry.Kind == stream.ExpiresNever {
 		config.Expiry = parent.Config.Expiry
 	}
+	config.Retention = config.Retention.Or(parent.Config.Retention)
 	return config, nil
 }
 
