@@ -8,6 +8,9 @@
 // parent that is deleted. What is due is removed before anything else at every
 // call, forks that keep others included.
 //
+// What retention removes stays until a test calls [Streams.Retain], which stands
+// for the background of the real thing and is exact to the record.
+//
 // Time is a manual clock that starts at [Epoch] and moves only by
 // [Streams.Advance]. One mutex guards everything; waiting readers are woken by
 // closing a channel at every change. A test may have the next calls fail

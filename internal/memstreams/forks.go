@@ -47,6 +47,7 @@ func (r *row) inherit(parent *row, q *stream.ForkRequest) error {
 	if config.Expiry.Kind == stream.ExpiresNever {
 		config.Expiry = p.Config.Expiry
 	}
+	config.Retention = config.Retention.Or(p.Config.Retention)
 	if stream.MediaType(config.ContentType) != stream.MediaType(p.Config.ContentType) {
 		return stream.Errorf(stream.CodeConflict, "the source's content type is %s; a fork has the same", p.Config.ContentType)
 	}
@@ -107,7 +108,7 @@ func (r *row) bury() {
 	r.deleted = true
 	r.records = nil
 	r.first, r.info.Start = r.info.Tail, r.info.Tail
-	r.info.Closed, r.info.Config.Expiry = false, stream.Expiry{}
+	r.info.Closed, r.info.Config.Expiry, r.info.Config.Retention = false, stream.Expiry{}, stream.Retention{}
 }
 
 // remove takes a stream away for good, and every deleted stream that it was the

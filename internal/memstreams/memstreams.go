@@ -174,13 +174,14 @@ func (s *Streams) create(name stream.Name, q *stream.CreateRequest) (stream.Crea
 }
 
 // sameConfig tells whether a stream is what a create asks for. What a fork leaves
-// out is whatever it was.
+// out is whatever it was, and so is a bound of retention that is left out.
 func sameConfig(have stream.Info, q *stream.CreateRequest) bool {
 	sameType := stream.MediaType(have.Config.ContentType) == stream.MediaType(q.Config.ContentType) ||
 		q.Fork != nil && q.Config.ContentType == ""
 	sameExpiry := have.Config.Expiry == q.Config.Expiry ||
 		q.Fork != nil && q.Config.Expiry.Kind == stream.ExpiresNever
-	return sameType && sameExpiry && have.Closed == q.Closed && sameOrigin(have.Fork, q.Fork)
+	sameRetention := q.Config.Retention.Or(have.Config.Retention) == have.Config.Retention
+	return sameType && sameExpiry && sameRetention && have.Closed == q.Closed && sameOrigin(have.Fork, q.Fork)
 }
 
 func (r *row) add(records []stream.Record, now stream.Time) {
@@ -324,11 +325,16 @@ func (s *Streams) Trim(_ context.Context, name stream.Name, to stream.Offset) (s
 	if err != nil {
 		return stream.Info{}, err
 	}
-	to = min(max(to, r.info.Start), r.info.Tail)
-	r.records = r.records[to-r.info.Start:]
-	r.first, r.info.Start = to, to
+	r.trim(min(to, r.info.Tail))
 	r.touched = s.now
 	return r.info, nil
+}
+
+// trim drops the records below an offset, which is not beyond the tail.
+func (r *row) trim(to stream.Offset) {
+	to = max(to, r.info.Start)
+	r.records = r.records[to-r.info.Start:]
+	r.first, r.info.Start = to, to
 }
 
 // Delete implements httpapi.Streams.

@@ -49,10 +49,7 @@ func (r *row) chunk(first stream.Offset, maxBytes, maxRecords int) *stream.Chunk
 	json := stream.IsJSON(r.info.Config.ContentType)
 	size := 0
 	for _, record := range r.records[first-r.first:] {
-		size += len(record.Body)
-		for _, h := range record.Headers {
-			size += len(h.Name) + len(h.Value)
-		}
+		size += record.size()
 		count := int(c.Next - first)
 		if count > 0 && (size > maxBytes || maxRecords > 0 && count == maxRecords) {
 			break
@@ -67,6 +64,15 @@ func (r *row) chunk(first stream.Offset, maxBytes, maxRecords int) *stream.Chunk
 	}
 	c.UpToDate = c.Next == r.info.Tail
 	return c
+}
+
+// size is the bytes that caps and retention count.
+func (r *timed) size() int {
+	size := len(r.Body)
+	for _, h := range r.Headers {
+		size += len(h.Name) + len(h.Value)
+	}
+	return size
 }
 
 func addRecord(run *stream.Run, record stream.Record) {
