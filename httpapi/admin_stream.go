@@ -61,6 +61,7 @@ func streamDetail(d *stream.Detail) wire.StreamDetail {
 		Extents:     d.Extents,
 		LiveForks:   d.Forks,
 	}
+	shown.RetentionAge, shown.RetentionBytes = d.Config.Retention.Age, d.Config.Retention.Bytes
 	if f := d.Fork; f != nil {
 		shown.Fork = &wire.ForkDetail{From: "/" + string(f.From), ParentID: f.Parent, Seq: f.At, SubOffset: f.Sub}
 	}

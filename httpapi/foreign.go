@@ -8,13 +8,10 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// reserved are the request headers, of both protocols, of what this release does
-// not do yet. To ignore them anywhere would promise what is not kept.
-var reserved = canonical(wire.PicoRetentionAge, wire.PicoRetentionBytes)
-
 // spoken are the request headers that say something to a method of Pico.
 var spoken = map[string]map[string]bool{
-	http.MethodPut: canonical(wire.PicoTTL, wire.PicoExpiresAt, wire.PicoClosed, wire.PicoForkedFrom, wire.PicoForkSeq),
+	http.MethodPut: canonical(wire.PicoTTL, wire.PicoExpiresAt, wire.PicoRetentionAge, wire.PicoRetentionBytes, wire.PicoClosed,
+		wire.PicoForkedFrom, wire.PicoForkSeq),
 	http.MethodPost: canonical(wire.PicoClosed, wire.PicoMatchSeq, wire.PicoTrimSeq,
 		wire.PicoProducerID, wire.PicoProducerEpoch, wire.PicoProducerSeq),
 }
@@ -39,8 +36,6 @@ func canonical(names ...string) map[string]bool {
 func refuseForeign(r *http.Request, durable bool) error {
 	for name := range r.Header {
 		switch {
-		case reserved[name]:
-			return stream.Errorf(stream.CodeUnsupported, "this release does not support %s; send the request without it", name)
 		case durable && strings.HasPrefix(name, "Pico-"):
 			return stream.Errorf(stream.CodeBadRequest, "%s belongs to the Pico protocol and says nothing below %s; use the header of Durable Streams", name, durableRoot)
 		case !durable && durableOnly[name]:

@@ -74,7 +74,8 @@ var (
 		wire.StreamExpiresAt, wire.StreamSSEDataEncoding,
 		wire.ProducerEpoch, wire.ProducerSeq, wire.ProducerExpectedSeq, wire.ProducerReceivedSeq,
 		wire.PicoStartSeq, wire.PicoNextSeq, wire.PicoTimestamp, wire.PicoClosed, wire.PicoUpToDate, wire.PicoCursor,
-		wire.PicoTTL, wire.PicoExpiresAt, wire.PicoForkedFrom, wire.PicoForkSeq, wire.PicoForkSubOffset, wire.PicoForks,
+		wire.PicoTTL, wire.PicoExpiresAt, wire.PicoRetentionAge, wire.PicoRetentionBytes,
+		wire.PicoForkedFrom, wire.PicoForkSeq, wire.PicoForkSubOffset, wire.PicoForks,
 		wire.PicoStaleMs, wire.PicoExpectedSeq, wire.PicoReceivedSeq,
 		wire.PicoProducerID, wire.PicoProducerEpoch, wire.PicoProducerSeq,
 	}, ", ")

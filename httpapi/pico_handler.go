@@ -27,6 +27,8 @@ const (
 //     source's.
 //   - A fork is named by the path of its source in this protocol. One that begins
 //     with /v1/stream/ is 400, because no such path is Pico's.
+//   - A bound of retention is at least 1. One that a PUT leaves out is not compared
+//     with that of a stream which exists.
 //   - A trim goes alone: 400 together with the headers of an append.
 //   - A cap above its limit is lowered to it; a count or limit of 0 is the same
 //     as none. Caps do not apply to event streams, whose events readers share.

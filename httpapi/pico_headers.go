@@ -85,6 +85,35 @@ func setExpiry(h http.Header, e stream.Expiry) {
 	}
 }
 
+// picoRetention is what the stream of a PUT keeps.
+func picoRetention(r *http.Request) (keep stream.Retention, err error) {
+	if keep.Age, err = picoBound(r, wire.PicoRetentionAge, stream.MaxTTL); err != nil {
+		return keep, err
+	}
+	keep.Bytes, err = picoBound(r, wire.PicoRetentionBytes, stream.MaxRetentionBytes)
+	return keep, err
+}
+
+// picoBound is a header with a bound, 0 when there is none. To send 0 is refused:
+// it may be meant as no bound at all or as nothing kept, and is neither.
+func picoBound(r *http.Request, name string, limit uint64) (uint64, error) {
+	n, given, err := picoNumber(r, name, limit)
+	if err == nil && given && n == 0 {
+		return 0, stream.Errorf(stream.CodeBadRequest, "%s is 0, which bounds nothing; leave it out, then what the server keeps by default applies", name)
+	}
+	return n, err
+}
+
+// setRetention tells what bounds a stream has of its own.
+func setRetention(h http.Header, keep stream.Retention) {
+	if keep.Age > 0 {
+		setNumber(h, wire.PicoRetentionAge, keep.Age)
+	}
+	if keep.Bytes > 0 {
+		setNumber(h, wire.PicoRetentionBytes, keep.Bytes)
+	}
+}
+
 var picoProducerHeaders = producerHeaders{wire.PicoProducerID, wire.PicoProducerEpoch, wire.PicoProducerSeq}
 
 func setPicoProducer(h http.Header, p *stream.Producer) {

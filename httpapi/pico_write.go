@@ -25,6 +25,7 @@ func (a *API) picoCreate(w http.ResponseWriter, r *http.Request, name stream.Nam
 	setNumber(h, wire.PicoNextSeq, created.Tail)
 	setTrue(h, wire.PicoClosed, created.Closed)
 	setExpiry(h, created.Config.Expiry)
+	setRetention(h, created.Config.Retention)
 	if !created.New {
 		w.WriteHeader(http.StatusOK)
 		return nil
@@ -43,6 +44,10 @@ func (a *API) picoCreateRequest(w http.ResponseWriter, r *http.Request) (*stream
 		return nil, err
 	}
 	expiry, err := picoExpiry(r)
+	if err != nil {
+		return nil, err
+	}
+	retention, err := picoRetention(r)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +72,7 @@ func (a *API) picoCreateRequest(w http.ResponseWriter, r *http.Request) (*stream
 		contentType = stream.DefaultContentType
 	}
 	return &stream.CreateRequest{
-		Config:  stream.Config{ContentType: contentType, Expiry: expiry},
+		Config:  stream.Config{ContentType: contentType, Expiry: expiry, Retention: retention},
 		Closed:  closed,
 		Records: records,
 		Fork:    fork,

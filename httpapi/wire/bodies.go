@@ -83,9 +83,12 @@ type StreamDetail struct {
 	Deleted     bool          `json:"deleted"`              // its name is kept while forks of it live
 	TTL         *uint64       `json:"ttl,omitempty"`        // seconds
 	ExpiresAt   string        `json:"expires_at,omitempty"` // RFC 3339
-	Extents     int           `json:"extents"`              // pieces of segments that its records lie in
-	Fork        *ForkDetail   `json:"fork,omitempty"`       // how it began; absent: empty
-	LiveForks   uint32        `json:"live_forks"`
+	// The stream's own bounds of retention; absent: the server's apply.
+	RetentionAge   uint64      `json:"retention_age,omitempty"` // seconds
+	RetentionBytes uint64      `json:"retention_bytes,omitempty"`
+	Extents        int         `json:"extents"`        // pieces of segments that its records lie in
+	Fork           *ForkDetail `json:"fork,omitempty"` // how it began; absent: empty
+	LiveForks      uint32      `json:"live_forks"`
 }
 
 // ForkDetail is how a fork began.

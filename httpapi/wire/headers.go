@@ -5,8 +5,8 @@ const (
 	PicoTTL            = "Pico-TTL"             // request, response: seconds
 	PicoExpiresAt      = "Pico-Expires-At"      // request, response: RFC 3339; requests may send Unix milliseconds
 	PicoClosed         = "Pico-Closed"          // "true"
-	PicoRetentionAge   = "Pico-Retention-Age"   // request: seconds
-	PicoRetentionBytes = "Pico-Retention-Bytes" // request
+	PicoRetentionAge   = "Pico-Retention-Age"   // request, response: seconds
+	PicoRetentionBytes = "Pico-Retention-Bytes" // request, response
 	PicoForkedFrom     = "Pico-Forked-From"     // request: a Pico name
 	PicoForkSeq        = "Pico-Fork-Seq"        // request; both also answer HEAD
 	PicoForkSubOffset  = "Pico-Fork-Sub-Offset" // answers HEAD: bytes or messages beyond Pico-Fork-Seq
