@@ -150,7 +150,7 @@ func malformed(r *request, what string) error {
 // Info is what a stream is now.
 type Info struct {
 	Name   stream.Name
-	Config stream.Config
+	Config stream.Config // its Retention only from Head through Pico
 	Start  stream.Offset // first retained; 0 when the protocol does not say
 	Next   Position      // the tail
 	Closed bool
@@ -173,7 +173,7 @@ func (c *Client) Head(ctx context.Context, name stream.Name) (Info, error) {
 	names := c.headerNames()
 	info := Info{
 		Name:   name,
-		Config: stream.Config{ContentType: a.header.Get("Content-Type")},
+		Config: stream.Config{ContentType: a.header.Get("Content-Type"), Retention: retentionOf(a.header)},
 		Start:  stream.Offset(decimal(a.header.Get(wire.PicoStartSeq))),
 		Next:   c.next(a.header),
 		Closed: isTrue(a.header.Get(names.closed)),

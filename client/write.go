@@ -14,7 +14,8 @@ import (
 // CreateRequest asks for a stream.
 type CreateRequest struct {
 	// Config's type defaults to [stream.DefaultContentType]. A fork has its
-	// parent's type and expiry where Config has none.
+	// parent's type, expiry and bounds of retention where Config has none. Durable
+	// Streams has no retention.
 	Config stream.Config
 	Closed bool         // Body is then the whole content, but for what a fork has of its parent
 	Fork   *ForkRequest // nil: not a fork
@@ -59,6 +60,9 @@ func (c *Client) Create(ctx context.Context, name stream.Name, r CreateRequest) 
 	case stream.ExpiresAt:
 		request.header.Set(names.expiresAt, formatTime(r.Config.Expiry.At))
 	case stream.ExpiresNever:
+	}
+	if err := c.setRetention(request.header, r.Config.Retention); err != nil {
+		return Created{}, err
 	}
 	if r.Closed {
 		request.header.Set(names.closed, "true")
