@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/picomq/picomq/internal/cli"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -35,7 +36,7 @@ type config struct {
 	longPollTimeout time.Duration
 	sseMaxDuration  time.Duration
 	reads           string
-	retentionAge    age
+	retentionAge    cli.Age
 	retentionBytes  uint64
 	maxExtents      uint64
 	compactRate     int64

@@ -10,7 +10,7 @@
 // Data goes to standard output, everything else to standard error, so that any
 // verb can stand in a pipe. A flag wins over its environment variable, and that
 // over the default; the variable of --some-flag is PICOMQ_SOME_FLAG, and help
-// texts name it; a variable that is empty is not set. An error is one line that
+// texts name it where there is one; a variable that is empty is not set. An error is one line that
 // begins with "picomq:".
 //
 // The exit code is 0, or

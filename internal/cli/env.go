@@ -11,7 +11,7 @@ import (
 )
 
 // BindEnv lets every flag of a command come from its environment variable and
-// names the variable in the flag's help. Call it after the flags are defined;
+// names the variable in the flag's help, but for those of [withoutVariable]. Call it after the flags are defined;
 // the command must run below [Root], which reads the variables.
 func BindEnv(cmd *cobra.Command) { describeEnv(cmd.Flags()) }
 
@@ -20,12 +20,26 @@ func variable(flag string) string {
 	return "PICOMQ_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// noVariable is the annotation of a flag that has no variable.
+const noVariable = "picomq-no-variable"
+
+// withoutVariable takes its variable from a flag that shares its name with a
+// setting of the server: where that is set, every client would follow it.
+func withoutVariable(flags *pflag.FlagSet, name string) {
+	if err := flags.SetAnnotation(name, noVariable, nil); err != nil {
+		panic(err) // no such flag
+	}
+}
+
 // fromCommandLineOnly are flags that are not settings.
-func fromCommandLineOnly(flag string) bool { return flag == "help" || flag == "version" }
+func fromCommandLineOnly(f *pflag.Flag) bool {
+	_, marked := f.Annotations[noVariable]
+	return marked || f.Name == "help" || f.Name == "version"
+}
 
 func describeEnv(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if !fromCommandLineOnly(f.Name) {
+		if !fromCommandLineOnly(f) {
 			f.Usage += fmt.Sprintf(" [$%s]", variable(f.Name))
 		}
 	})
@@ -57,7 +71,7 @@ func fromEnv(cmd *cobra.Command) error {
 	var err error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value := os.Getenv(variable(f.Name))
-		if err != nil || value == "" || f.Changed || ruledOut[f.Name] || fromCommandLineOnly(f.Name) {
+		if err != nil || value == "" || f.Changed || ruledOut[f.Name] || fromCommandLineOnly(f) {
 			return
 		}
 		if failed := cmd.Flags().Set(f.Name, value); failed != nil {

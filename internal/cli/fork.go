@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/picomq/picomq/client"
 	"github.com/picomq/picomq/stream"
@@ -22,8 +23,9 @@ in the other, and DST keeps its records when SRC is deleted or expires.
 end (the default), or -N for N records before the end, which is looked up first.
 With --protocol ds it may be an offset as that protocol prints it.
 
-DST has the type of SRC, and its --ttl or --expires-at unless one is given. It is
-fine if DST exists as just this fork; otherwise that is an error.`,
+DST has the type of SRC, its --ttl or --expires-at unless one is given, and each of
+--retention-age and --retention-bytes unless it is given. It is fine if DST exists
+as just this fork; otherwise that is an error.`,
 		Example: `  # a chat is edited and resent: keep the messages below 4
   picomq fork chats/42 chats/42-edited --at 4
   picomq append chats/42-edited --body 'what I meant to ask'
@@ -45,7 +47,7 @@ fine if DST exists as just this fork; otherwise that is an error.`,
 			if name == from {
 				return usagef("SRC and DST are both %q; a stream cannot be a fork of itself", name)
 			}
-			r, err := f.forkRequest(from, at)
+			r, err := f.forkRequest(cmd.Flags(), from, at)
 			if err != nil {
 				return err
 			}
@@ -66,14 +68,14 @@ fine if DST exists as just this fork; otherwise that is an error.`,
 	return cmd
 }
 
-func (f *createFlags) forkRequest(from stream.Name, at string) (client.CreateRequest, error) {
+func (f *createFlags) forkRequest(flags *pflag.FlagSet, from stream.Name, at string) (client.CreateRequest, error) {
 	position, err := parsePosition("at", at)
 	if err != nil {
 		return client.CreateRequest{}, err
 	}
-	expiry, err := f.expiry()
+	config, err := f.config(flags)
 	return client.CreateRequest{
-		Config: stream.Config{Expiry: expiry},
+		Config: config,
 		Closed: f.closed,
 		Fork:   &client.ForkRequest{From: from, At: &position},
 	}, err

@@ -140,6 +140,8 @@ type description struct {
 	Closed      bool           `json:"closed"`
 	TTL         *uint64        `json:"ttl,omitempty"`
 	ExpiresAt   string         `json:"expires_at,omitempty"`
+	KeepAge     uint64         `json:"retention_age,omitempty"` // seconds
+	KeepBytes   uint64         `json:"retention_bytes,omitempty"`
 	Fork        *origin        `json:"fork,omitempty"`
 	Forks       uint64         `json:"live_forks,omitempty"`
 }
@@ -169,6 +171,7 @@ func describe(i *client.Info) description {
 	if d.Next, d.NextOffset = describeNext(i.Next); d.NextOffset == "" {
 		d.Start = &i.Start
 	}
+	d.KeepAge, d.KeepBytes = i.Config.Retention.Age, i.Config.Retention.Bytes
 	if f := i.Fork; f != nil {
 		d.Fork = &origin{From: f.From, Seq: f.At, Sub: f.Sub}
 	}
@@ -187,8 +190,8 @@ func headCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "head NAME",
 		Short: "Describe a stream without reading it",
-		Long: `Describe a stream without reading it: with the Pico protocol also where it was
-forked from, and how many live forks it has.`,
+		Long: `Describe a stream without reading it: with the Pico protocol also what it
+keeps by bounds of its own, where it was forked from, and how many live forks it has.`,
 		Example:           "  picomq head logs/api\n  picomq head --json logs/api",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeName,
@@ -216,6 +219,9 @@ func printInfo(w io.Writer, protocol client.Protocol, i *client.Info) error {
 	fmt.Fprintf(table, "next\t%v\nstate\t%s\n", i.Next, state(i.Closed))
 	if expires := expiryText(i.Config.Expiry); expires != "" {
 		fmt.Fprintf(table, "expires\t%s\n", expires)
+	}
+	if keeps := retentionText(i.Config.Retention); keeps != "" {
+		fmt.Fprintf(table, "keeps\t%s\n", keeps)
 	}
 	if i.Fork != nil {
 		fmt.Fprintf(table, "forked\t%s\n", originText(i))

@@ -24,8 +24,8 @@ func Root(version string) *cobra.Command {
 		Long: `PicoMQ keeps millions of small, durable, URL-addressable streams.
 
 "picomq serve" runs a server; the other commands talk to one: to the local one,
-or to that of --endpoint. Every flag can be given as an environment variable
-too: --endpoint as PICOMQ_ENDPOINT. A variable that is empty is not set.
+or to that of --endpoint. A flag can be given as the environment variable that
+its help names: --endpoint as PICOMQ_ENDPOINT. A variable that is empty is not set.
 
 Exit codes: 0; 1 when a request or its output failed; 2 when the command line
 was not understood; 128 and the number of the signal that ended the command:
