@@ -17,6 +17,8 @@ var (
 	ClassifySQLite   = classifySQLite
 	StandbyError     = standbyError
 	SettingError     = settingError
+	ReadQuery        = readQuery
+	PostgresTruncate = postgresTruncate
 )
 
 // LimitSQLite lets a log's file have so many pages.

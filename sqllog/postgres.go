@@ -132,6 +132,8 @@ func postgresConfig(url string) (*pgx.ConnConfig, error) {
 		"statement_timeout":                   ms,
 		"idle_in_transaction_session_timeout": ms,
 		"tcp_user_timeout":                    ms,
+		// Compiling would take longer than any statement here does.
+		"jit": "off",
 	} {
 		config.RuntimeParams[name] = value
 	}

@@ -1,10 +1,12 @@
 package sqllog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/picomq/picomq/commands"
 )
@@ -18,7 +20,9 @@ const readRows = 1 << 20
 // LIMIT around it would sum the whole rest of the log each time.
 //
 // Where the log begins comes with the rows, of one moment, also when there are
-// none: the answer then has one row, of index 0.
+// none: the answer then has one row, of index 0. They come in the order of the
+// index, but no database knows that of a join, and would sort the payloads too:
+// whoever reads puts them in order.
 const readQuery = `SELECT a.truncated_idx, a.truncated_row_id, coalesce(c.idx, 0), coalesce(c.row_id, 0), coalesce(c.previous_row_id, 0),
     coalesce(c.db_time_ms, 0), coalesce(c.node, 0), coalesce(c.epoch, 0), coalesce(c.origin_seq, 0),
     coalesce(c.kinds, ''), coalesce(c.commands, 0), coalesce(c.appends, 0), coalesce(c.digest, 0), c.payload
@@ -28,8 +32,7 @@ FROM log_archive AS a LEFT JOIN command_log AS c ON c.log = a.log AND c.idx > $1
         FROM command_log WHERE log = 0 AND idx > $1 AND idx <= $1 + $2
     ) AS sized
     WHERE total <= $3 OR total = bytes)
-WHERE a.log = 0
-ORDER BY c.idx`
+WHERE a.log = 0`
 
 // Read returns the rows that follow an index, without a gap: at most maxRows
 // (1 to 1<<20; others are taken for the nearest), and as many as have maxBytes
@@ -61,16 +64,12 @@ func (l *Log) Read(ctx context.Context, after commands.Index, maxRows, maxBytes 
 			return nil, err
 		case truncated.Index > after:
 			return nil, &commands.TruncatedError{After: after, First: truncated.Index + 1}
-		case row.Index == 0:
-			continue // nothing follows
-		case truncated.Index == last.Index:
+		case truncated.Index == after:
 			last.Row = truncated.Row
 		}
-		if err := checkFollows(row, last); err != nil {
-			return nil, err
+		if row.Index != 0 {
+			list = append(list, row)
 		}
-		last = row.Position()
-		list = append(list, row)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (l *Log) Read(ctx context.Context, after commands.Index, maxRows, maxBytes 
 	if !whole {
 		return nil, errNoHead
 	}
-	return list, nil
+	return list, checkChain(list, last)
 }
 
 // scanRow reads one row of readQuery and checks its payload.
@@ -95,14 +94,18 @@ func scanRow(rows *sql.Rows) (row commands.Row, truncated commands.Position, err
 	return row, truncated, nil
 }
 
-// checkFollows checks a row against the one before, whose row id is 0 when it
-// was not read.
-func checkFollows(row commands.Row, before commands.Position) error {
-	switch {
-	case row.Index != before.Index+1:
-		return fmt.Errorf("%w: row %d follows row %d", commands.ErrDamaged, row.Index, before.Index)
-	case before.Row != 0 && row.Previous != before.Row:
-		return fmt.Errorf("%w: row %d names %016x as its predecessor, which is %v", commands.ErrDamaged, row.Index, uint64(row.Previous), before)
+// checkChain puts rows in order and checks that each follows the one before;
+// the row id of what is before the first is 0 when it was not read.
+func checkChain(list []commands.Row, before commands.Position) error {
+	slices.SortFunc(list, func(a, b commands.Row) int { return cmp.Compare(a.Index, b.Index) })
+	for _, row := range list {
+		switch {
+		case row.Index != before.Index+1:
+			return fmt.Errorf("%w: row %d follows row %d", commands.ErrDamaged, row.Index, before.Index)
+		case before.Row != 0 && row.Previous != before.Row:
+			return fmt.Errorf("%w: row %d names %016x as its predecessor, which is %v", commands.ErrDamaged, row.Index, uint64(row.Previous), before)
+		}
+		before = row.Position()
 	}
 	return nil
 }

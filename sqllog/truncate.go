@@ -17,11 +17,11 @@ const (
 	shrinkPages = 1024
 )
 
-// truncateBatch is the last row that one statement drops: %s is the dialect's
-// least of several values. The parameters are upTo, the most rows, the most
-// bytes.
-const truncateBatch = `SELECT max(idx) AS idx FROM (
-        SELECT b.idx, length(b.payload) AS bytes, sum(length(b.payload)) OVER (ORDER BY b.idx ROWS UNBOUNDED PRECEDING) AS total
+// truncateBatch are the rows that one statement drops: %s is the dialect's least
+// of several values. The parameters are upTo, the most rows, the most bytes.
+const truncateBatch = `FROM (
+        SELECT a.truncated_idx AS after, b.idx, length(b.payload) AS bytes,
+            sum(length(b.payload)) OVER (ORDER BY b.idx ROWS UNBOUNDED PRECEDING) AS total
         FROM log_archive AS a JOIN command_log AS b
             ON b.log = a.log AND b.idx > a.truncated_idx AND b.idx <= %s($1, a.idx, a.truncated_idx + $2)
         WHERE a.log = 0
@@ -31,24 +31,31 @@ const truncateBatch = `SELECT max(idx) AS idx FROM (
 // The boundary moves first, under the lock of its row and only as far as is
 // archived; what is deleted follows from where it moved to. log_head is not
 // touched: appends do not wait.
+//
+// However long the tables are, and whatever the planner knows of them, only the
+// rows in question are looked at: the index is entered at the boundary, behind
+// the entries of rows deleted before, and origins, which never change, are
+// looked up one by one. A join would read all of them when that seems cheaper.
 var postgresTruncate = `WITH batch AS (
-    ` + fmt.Sprintf(truncateBatch, "least") + `
+    SELECT min(after) AS after, max(idx) AS idx ` + fmt.Sprintf(truncateBatch, "least") + `
 ), moved AS (
     UPDATE log_archive AS a SET truncated_idx = c.idx, truncated_row_id = c.row_id
     FROM batch JOIN command_log AS c ON c.log = 0 AND c.idx = batch.idx
     WHERE a.log = 0 AND c.idx <= a.idx AND c.idx > a.truncated_idx
-    RETURNING c.idx
+    RETURNING batch.after, c.idx
 ), gone AS (
-    DELETE FROM command_log AS c USING moved WHERE c.log = 0 AND c.idx <= moved.idx
+    DELETE FROM command_log AS c USING moved WHERE c.log = 0 AND c.idx > moved.after AND c.idx <= moved.idx
     RETURNING c.node, c.epoch, c.origin_seq
 )
-DELETE FROM origins AS o USING gone WHERE o.log = 0 AND o.node = gone.node AND o.epoch = gone.epoch AND o.seq = gone.origin_seq`
+DELETE FROM origins WHERE ctid = ANY (ARRAY(
+    SELECT (SELECT o.ctid FROM origins AS o WHERE o.log = 0 AND o.node = gone.node AND o.epoch = gone.epoch AND o.seq = gone.origin_seq)
+    FROM gone))`
 
 // The trigger log_archive_truncated deletes, within the same statement.
 var sqliteTruncate = `UPDATE log_archive SET truncated_idx = c.idx, truncated_row_id = c.row_id
 FROM command_log AS c
 WHERE log_archive.log = 0 AND c.log = 0 AND c.idx <= log_archive.idx AND c.idx > log_archive.truncated_idx AND c.idx = (
-    ` + fmt.Sprintf(truncateBatch, "min") + `)`
+    SELECT max(idx) ` + fmt.Sprintf(truncateBatch, "min") + `)`
 
 // Truncate drops rows and their origins from the front of the log, in one short
 // statement: those at or before upTo, but at most limit (at least 1) and some

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -151,4 +153,55 @@ func TestATruncationThatIsCutOffGoesOn(t *testing.T) {
 		}
 		drop(t, l, last.Index)
 	}
+}
+
+// Whatever the planner believes, no statement looks at rows it does not need.
+func TestLongTablesAreReadByTheirIndexes(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	l := openPostgres(t, d)
+	const rows = 50_000
+	for _, statement := range []string{
+		"INSERT INTO command_log SELECT 0, i, i, i - 1, 0, 1, 1, i, '', 1, 1, 0, repeat('x', 100)::bytea FROM generate_series(1, $1::bigint) AS i",
+		"INSERT INTO origins SELECT 0, 1, 1, i, i FROM generate_series(1, $1::bigint) AS i",
+		"UPDATE log_head SET idx = $1, row_id = $1",
+	} {
+		d.Exec(t, statement, rows)
+	}
+	archive(t, l, commands.Position{Index: rows, Row: rows})
+	for _, known := range []string{"nothing", "everything"} {
+		if known == "everything" {
+			d.Exec(t, "ANALYZE command_log, origins, log_archive")
+		}
+		for name, query := range map[string]string{"read": sqllog.ReadQuery, "truncate": sqllog.PostgresTruncate} {
+			plan := genericPlan(t, d, query)
+			for _, whole := range []string{"Seq Scan on command_log", "Seq Scan on origins", "Hash", "Merge"} {
+				assert.NotContains(t, plan, whole, "%s, the planner knows %s", name, known)
+			}
+		}
+	}
+}
+
+// genericPlan is how Postgres would run a statement of three parameters.
+func genericPlan(t *testing.T, d *sqllogtest.Database, query string) string {
+	t.Helper()
+	conn, err := d.Admin.Conn(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	for _, statement := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE q (bigint, bigint, bigint) AS " + query} {
+		_, err := conn.ExecContext(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+	}
+	rows, err := conn.QueryContext(t.Context(), "EXPLAIN EXECUTE q (1000, 1000, 4000000)", pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	var plan strings.Builder
+	for rows.Next() {
+		var line string
+		require.NoError(t, rows.Scan(&line))
+		plan.WriteString(line + "\n")
+	}
+	require.NoError(t, rows.Err())
+	_, err = conn.ExecContext(t.Context(), "DEALLOCATE q", pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	return plan.String()
 }
