@@ -126,7 +126,7 @@ func forkTrimmed(f *stream.ForkRequest, start stream.Offset) *stream.Error {
 }
 
 func forkBeyond(f *stream.ForkRequest, tail stream.Offset) *stream.Error {
-	err := stream.Errorf(stream.CodeBadRequest, "the fork would end beyond the tail %d of %q; fork at the tail or below", tail, f.From)
+	err := stream.Errorf(stream.CodeBeyondTail, "the fork would end beyond the tail %d of %q; fork at the tail or below", tail, f.From)
 	err.Tail = tail
 	return err
 }

@@ -95,7 +95,7 @@ func TestWhereForksEnd(t *testing.T) {
 		{"messages", "application/json", offset(1), 2, []string{"1", "22"}, 0},
 		{"messages to the tail", "application/json", offset(1), 3, []string{"1", "22", "333"}, 0},
 		{"below the start", "text/plain", offset(0), 0, nil, stream.CodeTrimmed},
-		{"beyond the tail", "text/plain", offset(5), 0, nil, stream.CodeBadRequest},
+		{"beyond the tail", "text/plain", offset(5), 0, nil, stream.CodeBeyondTail},
 		{"beyond the record", "text/plain", offset(3), 4, nil, stream.CodeBadRequest},
 		{"beyond the last record", "text/plain", offset(4), 1, nil, stream.CodeBadRequest},
 		{"messages beyond the tail", "application/json", offset(1), 4, nil, stream.CodeBadRequest},
