@@ -24,10 +24,21 @@ const (
 	itemFork
 )
 
+// maxWords is the longest item, tag included.
+const maxWords = 14
+
 // Digest is the digest of the canonical state after the last applied entry.
 // Apply goroutine only.
 func (s *State) Digest() commands.Digest {
 	return commands.Digest(s.items + s.hashScalars())
+}
+
+func hash(words ...uint64) uint64 {
+	var buf [maxWords * 8]byte
+	for i, w := range words {
+		binary.LittleEndian.PutUint64(buf[i*8:], w)
+	}
+	return xxhash.Sum64(buf[:len(words)*8])
 }
 
 // halves are 16 bytes as two words.
