@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/picomq/picomq/blobwal"
@@ -83,7 +84,12 @@ func checkCreate(name stream.Name, r *stream.CreateRequest) error {
 // returns the configuration that the stream will have.
 func (e *Engine) resolve(ctx context.Context, create *commands.Create, r *stream.CreateRequest, stale time.Duration) (stream.Config, error) {
 	if r.Fork != nil {
-		return e.resolveFork(ctx, create, r.Fork, stale)
+		config, err := e.resolveFork(ctx, create, r.Fork)
+		var refused *stream.Error
+		if errors.As(err, &refused) {
+			err = refuse(stale, refused)
+		}
+		return config, err
 	}
 	if create.Config.ContentType == "" {
 		create.Config.ContentType = stream.DefaultContentType

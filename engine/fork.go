@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/statemachine"
@@ -22,10 +21,11 @@ func checkFork(name stream.Name, f *stream.ForkRequest) error {
 
 // resolveFork names the parent in a create, and where the fork ends. The type and
 // expiry of a stream never change, so what it returns holds for as long as the
-// parent is the same stream, which Apply checks.
-func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *stream.ForkRequest, stale time.Duration) (stream.Config, error) {
+// parent is the same stream, which Apply checks. A refusal is only as good as the
+// view.
+func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *stream.ForkRequest) (stream.Config, error) {
 	config := create.Config
-	parent, err := e.lookup(ctx, f.From, 0, stale)
+	parent, err := e.lookup(ctx, f.From, 0, 0)
 	switch {
 	case stream.CodeOf(err) == stream.CodeNotFound:
 		return config, stream.Errorf(stream.CodeNotFound, "there is no stream %q to fork", f.From)
