@@ -281,6 +281,26 @@ func TestADeletedParentWaitsForItsForks(t *testing.T) {
 	n.create(t, "a", "text/html")
 }
 
+// TestAListEndsWithItsLastStream: deleted streams behind it are not more to list.
+func TestAListEndsWithItsLastStream(t *testing.T) {
+	n := newWorld(t).start(nil)
+	n.create(t, "d0", "text/plain")
+	for i := range 3 {
+		n.fork(t, stream.Name(fmt.Sprintf("d%d", i+1)), stream.ForkRequest{From: stream.Name(fmt.Sprintf("d%d", i))})
+	}
+	n.fork(t, "a", stream.ForkRequest{From: "d3"})
+	n.create(t, "b", "text/plain")
+	for i := range 4 {
+		require.NoError(t, n.Delete(t.Context(), stream.Name(fmt.Sprintf("d%d", i))))
+	}
+	for limit, more := range map[int]bool{1: true, 2: false, 3: false} {
+		page, err := n.List(t.Context(), stream.ListRequest{Limit: limit})
+		require.NoError(t, err)
+		require.Len(t, page.Streams, min(limit, 2))
+		require.Equal(t, more, page.More, "limit %d", limit)
+	}
+}
+
 func TestExpiryPassesBetweenNoneOfThem(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(nil)
