@@ -113,8 +113,10 @@ func existing(st *statemachine.Stream, want *stream.CreateRequest, stale time.Du
 	switch {
 	case st.Deleted:
 		return stream.Created{}, refuse(stale, nameKept(st.Name))
-	case stale > 0 || !configured(st, want):
+	case !configured(st, want):
 		return stream.Created{}, refuse(stale, conflict(st.Name))
+	case stale > 0:
+		return stream.Created{}, refuse(stale, stream.Errorf(stream.CodeConflict, "the stream %q exists", st.Name))
 	default:
 		return stream.Created{Info: info(st, 0)}, nil
 	}

@@ -34,7 +34,7 @@ func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *st
 	case err != nil:
 		return config, err
 	case config.ContentType != "" && stream.MediaType(config.ContentType) != stream.MediaType(parent.Config.ContentType):
-		return config, stream.Errorf(stream.CodeConflict, "a fork of %q holds %s, not %s; leave the content type out to inherit it",
+		return config, stream.Errorf(stream.CodeConflict, "a fork of %q holds %s, not %q; leave the content type out to inherit it",
 			f.From, parent.Config.ContentType, config.ContentType)
 	case f.At != nil && *f.At < parent.Start:
 		return config, forkTrimmed(f, parent.Start)
@@ -66,7 +66,7 @@ func (e *Engine) resolveSub(ctx context.Context, fork *commands.Fork, f *stream.
 		return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond the tail %d of %q; leave it out", f.Sub, parent.Tail, f.From)
 	case stream.IsJSON(parent.Config.ContentType):
 		if f.Sub > left {
-			return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond the tail of %q, %d messages above the fork offset", f.Sub, f.From, left)
+			return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond the tail of %q; at most %d messages follow the fork offset", f.Sub, f.From, left)
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func (e *Engine) resolveSub(ctx context.Context, fork *commands.Fork, f *stream.
 	length := uint64(len(chunk.Runs[0].Body(0)))
 	switch {
 	case f.Sub > length:
-		return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond record %d of %q, which has %d bytes", f.Sub, *f.At, f.From, length)
+		return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond record %d of %q; it has %d bytes, so send at most that", f.Sub, *f.At, f.From, length)
 	case f.Sub < length:
 		fork.Cut = uint32(f.Sub)
 	}
@@ -116,11 +116,7 @@ func parentDeleted(name stream.Name) *stream.Error {
 }
 
 func forkTrimmed(f *stream.ForkRequest, start stream.Offset) *stream.Error {
-	at := start
-	if f.At != nil {
-		at = *f.At
-	}
-	err := stream.Errorf(stream.CodeTrimmed, "record %d of %q was trimmed away, so no fork can begin there; the earliest is %d", at, f.From, start)
+	err := stream.Errorf(stream.CodeTrimmed, "record %d of %q was trimmed away, so no fork can begin there; the earliest is %d", *f.At, f.From, start)
 	err.Start = start
 	return err
 }

@@ -12,10 +12,10 @@ type Segment struct {
 	Epoch      commands.Epoch // at least 1
 	Sequence   uint64
 	Size       uint64 // bytes of the object
-	Referenced uint64 // sum of the bytes of the extents in it; 0: the segment is dead
+	Referenced uint64 // sum of the bytes of the extents in it: above Size where forks share some
 	Time       stream.Time
 	Node       commands.NodeID
-	Extents    uint32 // extents in it
+	Extents    uint32 // extents in it; 0: the segment is dead
 }
 
 // maxSegments bounds the slots, which are 32 bits wide.
