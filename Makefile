@@ -48,7 +48,7 @@ test: setup unit conformance crash ## Run every test: units, both databases, pro
 	@echo
 	@echo "make test: all passed"
 	@echo "  - Go tests of $$(go list ./... | wc -l) packages, the SQL log on SQLite and on PostgreSQL"
-	@echo "  - the official Durable Streams suite but for forks and subscriptions, the TypeScript client, a browser, HTTP/1.1, HTTP/2 and curl through restarts"
+	@echo "  - the official Durable Streams suite but for subscriptions, the TypeScript client, a browser, HTTP/1.1, HTTP/2 and curl through restarts"
 	@echo "  - $(KILLS) kills of the server under load, nothing acknowledged lost"
 
 .PHONY: setup

@@ -23,7 +23,7 @@ test("creates, appends, reads and closes", async () => {
 })
 
 test("appends and tails through restarts", { timeout: storyTimeoutMs }, async () => {
-  await throughRestarts(clientReaders, writeWithProducer)
+  await throughRestarts(clientReaders, { write: writeWithProducer })
 })
 
 /** Ten numbers in flight at a time through the client's producer; a request that meets no server is sent again. */

@@ -5,7 +5,8 @@
 // A reader is { name, tail(stream, see, signal) }: it calls see(number) for every record until the signal aborts, and
 // gets over a lost connection by itself, resuming from the last position it was told.
 //
-// A stream is { pico, durable, durableType }: one stream under the URLs of both protocols.
+// A stream is { pico, durable, inherited }: one stream under the URLs of both protocols, and how many numbers it begins
+// with.
 
 import { setTimeout as sleep } from "node:timers/promises"
 
@@ -25,13 +26,16 @@ const pauseMs = 5
 /** Time that one test of this story may take; a browser alone waits three seconds before it reconnects. */
 export const storyTimeoutMs = 90_000
 
-/** Runs the story; `write(stream, signal)` yields how many numbers have been acknowledged, as often as that grows. */
-export async function throughRestarts(readers, write = writeWithPico) {
+/**
+ * Runs the story. `create(stream)` creates the stream and resolves to how many numbers it begins with; `write(stream,
+ * signal)` goes on from there and yields how many there are, as often as more have been acknowledged.
+ */
+export async function throughRestarts(readers, { create = createEmpty, write = writeWithPico } = {}) {
   const server = await Server.start()
   onTestFinished(() => server.stop())
   const name = "/conformance/numbers"
   const stream = { pico: server.url + name, durable: `${server.url}/v1/stream${name}` }
-  await create(stream)
+  stream.inherited = await create(stream)
 
   const readings = readers.map((reader) => new Reading(reader, stream))
   onTestFinished(() => Promise.all(readings.map((reading) => reading.stop())))
@@ -67,20 +71,21 @@ export async function patientFetch(url, options) {
   }
 }
 
-async function create(stream) {
+async function createEmpty(stream) {
   const response = await fetch(stream.pico, { method: "PUT", headers: { "Content-Type": "application/json" } })
   expect(response.status, await response.text()).toBe(201)
+  return 0
 }
 
 async function* writeWithPico(stream, signal) {
-  for (let n = 0; ; n++) {
+  for (let n = stream.inherited; ; n++) {
     const response = await patientFetch(stream.pico, {
       method: "POST",
       headers: {
         "Content-Type": "application/json",
         "Pico-Producer-Id": "writer",
         "Pico-Producer-Epoch": "0",
-        "Pico-Producer-Seq": String(n),
+        "Pico-Producer-Seq": String(n - stream.inherited),
       },
       body: JSON.stringify({ n }),
       signal,

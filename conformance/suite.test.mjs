@@ -6,7 +6,7 @@ import { afterAll, expect } from "vitest"
 import { leftOutSize, suiteSize } from "./left-out.mjs"
 import { Server } from "./server.mjs"
 
-// Shorter than the suite's own patience of five seconds for one test.
+// Short, so that the tests that wait for it to pass are.
 const longPollTimeoutMs = 500
 
 const server = await Server.start({ flags: ["--long-poll-timeout", `${longPollTimeoutMs}ms`] })

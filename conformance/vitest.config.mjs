@@ -8,6 +8,8 @@ export default defineConfig({
     testNamePattern: allButLeftOut,
     // Every file runs its own server; one after the other, so that a small machine measures nothing but the server.
     fileParallelism: false,
+    // The suite compares a hundred thousand bytes one by one, which is slow where others use the processor as well.
+    testTimeout: 30_000,
     hookTimeout: 30_000,
   },
 })

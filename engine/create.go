@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/picomq/picomq/blobwal"
@@ -87,7 +88,12 @@ func checkCreate(name stream.Name, r *stream.CreateRequest) error {
 // returns the configuration that the stream will have.
 func (e *Engine) resolve(ctx context.Context, create *commands.Create, r *stream.CreateRequest, stale time.Duration) (stream.Config, error) {
 	if r.Fork != nil {
-		return e.resolveFork(ctx, create, r.Fork, stale)
+		config, err := e.resolveFork(ctx, create, r.Fork)
+		var refused *stream.Error
+		if errors.As(err, &refused) {
+			err = refuse(stale, refused)
+		}
+		return config, err
 	}
 	if create.Config.ContentType == "" {
 		create.Config.ContentType = stream.DefaultContentType
@@ -111,8 +117,10 @@ func existing(st *statemachine.Stream, want *stream.CreateRequest, stale time.Du
 	switch {
 	case st.Deleted:
 		return stream.Created{}, refuse(stale, nameKept(st.Name))
-	case stale > 0 || !configured(st, want):
+	case !configured(st, want):
 		return stream.Created{}, refuse(stale, conflict(st.Name))
+	case stale > 0:
+		return stream.Created{}, refuse(stale, stream.Errorf(stream.CodeConflict, "the stream %q exists", st.Name))
 	default:
 		return stream.Created{Info: info(st, 0)}, nil
 	}

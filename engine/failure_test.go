@@ -90,6 +90,9 @@ func TestALogOutOfReach(t *testing.T) {
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "a claim to be up to date is refused")
 	_, err = n.Head(t.Context(), "nothing")
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "so is a refusal")
+	for _, f := range []stream.ForkRequest{{From: "nothing"}, {From: "a", At: at(3)}, {From: "a", At: at(1), Sub: 2}} {
+		require.Equal(t, stream.CodeUnavailable, stream.CodeOf(n.forkErr(t, "b", f)), "and one of a fork: %+v", f)
+	}
 	_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("x")})
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "an append waits, then is refused")
 	require.Eventually(t, func() bool {

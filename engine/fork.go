@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/statemachine"
@@ -21,11 +20,12 @@ func checkFork(name stream.Name, f *stream.ForkRequest) error {
 }
 
 // resolveFork names the parent in a create, and where the fork ends. The
-// configuration of a stream never changes, so what it returns holds for as long as the
-// parent is the same stream, which Apply checks.
-func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *stream.ForkRequest, stale time.Duration) (stream.Config, error) {
+// configuration of a stream never changes, so what it returns holds for as long as
+// the parent is the same stream, which Apply checks. A refusal is only as good as
+// the view.
+func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *stream.ForkRequest) (stream.Config, error) {
 	config := create.Config
-	parent, err := e.lookup(ctx, f.From, 0, stale)
+	parent, err := e.lookup(ctx, f.From, 0, 0)
 	switch {
 	case stream.CodeOf(err) == stream.CodeNotFound:
 		return config, stream.Errorf(stream.CodeNotFound, "there is no stream %q to fork", f.From)
@@ -34,7 +34,7 @@ func (e *Engine) resolveFork(ctx context.Context, create *commands.Create, f *st
 	case err != nil:
 		return config, err
 	case config.ContentType != "" && stream.MediaType(config.ContentType) != stream.MediaType(parent.Config.ContentType):
-		return config, stream.Errorf(stream.CodeConflict, "a fork of %q holds %s, not %s; leave the content type out to inherit it",
+		return config, stream.Errorf(stream.CodeConflict, "a fork of %q holds %s, not %q; leave the content type out to inherit it",
 			f.From, parent.Config.ContentType, config.ContentType)
 	case f.At != nil && *f.At < parent.Start:
 		return config, forkTrimmed(f, parent.Start)
@@ -70,7 +70,7 @@ func (e *Engine) resolveSub(ctx context.Context, fork *commands.Fork, f *stream.
 		return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond the tail %d of %q; leave it out", f.Sub, parent.Tail, f.From)
 	case stream.IsJSON(parent.Config.ContentType):
 		if f.Sub > left {
-			return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond the tail of %q, %d messages above the fork offset", f.Sub, f.From, left)
+			return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond the tail of %q; at most %d messages follow the fork offset", f.Sub, f.From, left)
 		}
 		return nil
 	}
@@ -81,7 +81,7 @@ func (e *Engine) resolveSub(ctx context.Context, fork *commands.Fork, f *stream.
 	length := uint64(len(chunk.Runs[0].Body(0)))
 	switch {
 	case f.Sub > length:
-		return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond record %d of %q, which has %d bytes", f.Sub, *f.At, f.From, length)
+		return stream.Errorf(stream.CodeBadRequest, "the sub-offset %d goes beyond record %d of %q; it has %d bytes, so send at most that", f.Sub, *f.At, f.From, length)
 	case f.Sub < length:
 		fork.Cut = uint32(f.Sub)
 	}
@@ -120,17 +120,13 @@ func parentDeleted(name stream.Name) *stream.Error {
 }
 
 func forkTrimmed(f *stream.ForkRequest, start stream.Offset) *stream.Error {
-	at := start
-	if f.At != nil {
-		at = *f.At
-	}
-	err := stream.Errorf(stream.CodeTrimmed, "record %d of %q was trimmed away, so no fork can begin there; the earliest is %d", at, f.From, start)
+	err := stream.Errorf(stream.CodeTrimmed, "record %d of %q was trimmed away, so no fork can begin there; the earliest is %d", *f.At, f.From, start)
 	err.Start = start
 	return err
 }
 
 func forkBeyond(f *stream.ForkRequest, tail stream.Offset) *stream.Error {
-	err := stream.Errorf(stream.CodeBadRequest, "the fork would end beyond the tail %d of %q; fork at the tail or below", tail, f.From)
+	err := stream.Errorf(stream.CodeBeyondTail, "the fork would end beyond the tail %d of %q; fork at the tail or below", tail, f.From)
 	err.Tail = tail
 	return err
 }

@@ -157,11 +157,11 @@ func TestForksThatAreRefused(t *testing.T) {
 		{"a", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a"}}, stream.CodeBadRequest, "fork of itself"},
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "none"}}, stream.CodeNotFound, `no stream "none" to fork`},
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(1)}}, stream.CodeTrimmed, "the earliest is 2"},
-		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(5)}}, stream.CodeBadRequest, "beyond the tail 4"},
-		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(math.MaxUint64)}}, stream.CodeBadRequest, "beyond the tail 4"},
+		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(5)}}, stream.CodeBeyondTail, "beyond the tail 4"},
+		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(math.MaxUint64)}}, stream.CodeBeyondTail, "beyond the tail 4"},
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", Sub: 1}}, stream.CodeBadRequest, "send both"},
-		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(3), Sub: 2}}, stream.CodeBadRequest, "record 3 of \"a\", which has 1 bytes"},
-		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(3), Sub: math.MaxUint64}}, stream.CodeBadRequest, "which has 1 bytes"},
+		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(3), Sub: 2}}, stream.CodeBadRequest, "record 3 of \"a\"; it has 1 bytes"},
+		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(3), Sub: math.MaxUint64}}, stream.CodeBadRequest, "it has 1 bytes"},
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(4), Sub: 1}}, stream.CodeBadRequest, "beyond the tail 4"},
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "empty", At: at(0), Sub: 1}}, stream.CodeBadRequest, "beyond the tail 0"},
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a"}, Config: stream.Config{ContentType: "text/html"}}, stream.CodeConflict, "text/plain, not text/html"},
@@ -279,6 +279,26 @@ func TestADeletedParentWaitsForItsForks(t *testing.T) {
 		require.Equal(t, stream.CodeNotFound, codeOf(t, err))
 	}
 	n.create(t, "a", "text/html")
+}
+
+// TestAListEndsWithItsLastStream: deleted streams behind it are not more to list.
+func TestAListEndsWithItsLastStream(t *testing.T) {
+	n := newWorld(t).start(nil)
+	n.create(t, "d0", "text/plain")
+	for i := range 3 {
+		n.fork(t, stream.Name(fmt.Sprintf("d%d", i+1)), stream.ForkRequest{From: stream.Name(fmt.Sprintf("d%d", i))})
+	}
+	n.fork(t, "a", stream.ForkRequest{From: "d3"})
+	n.create(t, "b", "text/plain")
+	for i := range 4 {
+		require.NoError(t, n.Delete(t.Context(), stream.Name(fmt.Sprintf("d%d", i))))
+	}
+	for limit, more := range map[int]bool{1: true, 2: false, 3: false} {
+		page, err := n.List(t.Context(), stream.ListRequest{Limit: limit})
+		require.NoError(t, err)
+		require.Len(t, page.Streams, min(limit, 2))
+		require.Equal(t, more, page.More, "limit %d", limit)
+	}
 }
 
 func TestExpiryPassesBetweenNoneOfThem(t *testing.T) {

@@ -83,19 +83,19 @@ func (e *Engine) List(ctx context.Context, r stream.ListRequest) (stream.Page, e
 	view := e.replica.View()
 	var page stream.Page
 	after := r.StartAfter
-	for more := true; more; {
-		if len(page.Streams) == r.Limit {
-			page.More = true
-			break
-		}
+	// One beyond the limit tells whether there are more.
+	for more := true; more && len(page.Streams) <= r.Limit; {
 		var batch []statemachine.Stream
-		batch, more = view.List(r.Prefix, after, r.Limit-len(page.Streams))
+		batch, more = view.List(r.Prefix, after, r.Limit+1-len(page.Streams))
 		for i := range batch {
 			after = batch[i].Name
 			if strings.HasPrefix(string(after), r.Prefix) && !batch[i].Deleted && !e.due(&batch[i]) {
 				page.Streams = append(page.Streams, info(&batch[i], stale))
 			}
 		}
+	}
+	if len(page.Streams) > r.Limit {
+		page.Streams, page.More = page.Streams[:r.Limit], true
 	}
 	return page, nil
 }

@@ -252,11 +252,12 @@ func (x *restorer) adopt(c *codec, id stream.ID, fork *stream.Fork) {
 		c.fail("stream %d is a fork of stream %d, which is not older", id, fork.Parent)
 	case ok && x.forks[fork.Parent] == 0:
 		c.fail("stream %d is a fork of stream %d, which claims fewer forks than there are", id, fork.Parent)
+	case ok && (p.page.names[p.at] != string(fork.From) || fork.End > p.row().tail):
+		c.fail("stream %d says that it forked %q at %d; its parent, stream %d, is %q and ends at %d",
+			id, fork.From, fork.End, fork.Parent, p.page.names[p.at], p.row().tail)
 	case ok:
 		x.forks[fork.Parent]--
-		if name := p.page.names[p.at]; name == string(fork.From) {
-			fork.From = stream.Name(name) // one copy of the text
-		}
+		fork.From = stream.Name(p.page.names[p.at]) // one copy of the text
 	}
 }
 

@@ -75,6 +75,8 @@ func TestRestoreChecksRules(t *testing.T) {
 		{"a fork that ends beyond its sub-offset", func(s *State) { forkOf(s, 4).At -= 2 }, "stream 4 breaks"},
 		{"a fork that does not go as far", func(s *State) { forkOf(s, 5).Sub = 1 }, "stream 5 breaks"},
 		{"a fork that ends beyond its tail", func(s *State) { f := forkOf(s, 5); f.At, f.End = 7, 7 }, "stream 5 breaks"},
+		{"a fork of another name", func(s *State) { forkOf(s, 5).From = "f" }, `it forked "f" at 5; its parent, stream 4, is "d"`},
+		{"a fork of more than there was", func(s *State) { f := forkOf(s, 5); f.At, f.End = 6, 6 }, "stream 4, is \"d\" and ends at 5"},
 		{"fewer forks than there are", func(s *State) { damaged(s, 1).side().forks-- }, "claims fewer forks"},
 		{"more forks than there are", func(s *State) { damaged(s, 1).side().forks++ }, "stream 1 claims 1 more"},
 		{"forks of nobody", func(s *State) { damaged(s, 4).side().forks = 0 }, "stream 4 breaks"},

@@ -14,7 +14,7 @@ type Segment struct {
 	Epoch      commands.Epoch // at least 1; 0: there is no segment in the slot
 	Sequence   uint64
 	Size       uint64      // bytes of the object
-	Referenced uint64      // sum of the bytes of the extents in it
+	Referenced uint64      // sum of the bytes of the extents in it: above Size where forks share some
 	Time       stream.Time // log time at which it became known
 	Oldest     stream.Time // of its records; Time at level 0, where all records have it
 	Newest     stream.Time

@@ -23,7 +23,7 @@ func serveHere(t *testing.T, flags ...string) string {
 	cmd := serveCommand()
 	cmd.SetArgs(append([]string{
 		"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--admin-listen", "", "--log-level", "error",
-		"--long-poll-timeout", "1s", "--sse-max-duration", "5s",
+		"--long-poll-timeout", "5s", "--sse-max-duration", "15s",
 	}, flags...))
 	cmd.SetOut(write)
 	ended := make(chan error, 1)

@@ -7,7 +7,7 @@ const (
 	PicoClosed         = "Pico-Closed"          // "true"
 	PicoRetentionAge   = "Pico-Retention-Age"   // request, response: seconds
 	PicoRetentionBytes = "Pico-Retention-Bytes" // request, response
-	PicoForkedFrom     = "Pico-Forked-From"     // request: a Pico name
+	PicoForkedFrom     = "Pico-Forked-From"     // request: the path of a stream in Pico, percent-encoded
 	PicoForkSeq        = "Pico-Fork-Seq"        // request; both also answer HEAD
 	PicoForkSubOffset  = "Pico-Fork-Sub-Offset" // answers HEAD: bytes or messages beyond Pico-Fork-Seq
 	PicoForks          = "Pico-Forks"           // answers HEAD: live forks

@@ -17,6 +17,12 @@
 //   - Offsets are dense, timestamps never go back, and nothing that any reader
 //     ever saw changes or goes away.
 //   - A closed stream stays closed, and its closing record is its last.
+//   - A fork that was acknowledged is there, once. It begins with exactly the
+//     records that its parent had where it branched off, the last of which may be
+//     cut, and nothing that the parent gets later appears in it; a fork at the
+//     tail has all that was acknowledged to the parent before it was asked for.
+//   - A stream counts exactly the forks of it that live. One that is deleted is
+//     410 as long as there are any and 404 from then on; its forks miss nothing.
 //   - A reader that reconnects across the kills sees all of it, without gap or
 //     repeat.
 //
@@ -26,8 +32,10 @@
 // (record.go). Writers note in a ledger what they sent and what was answered
 // (ledger.go). After each restart, before anyone writes, everything is read back
 // through both protocols and compared with the ledger and with what was read
-// before (check.go). Followers tail each stream as events and keep what they saw
-// (follower.go).
+// before (check.go). The beginning of a fork is compared with the ledger of its
+// parent, also when that one was deleted and cannot be read any more
+// (inherit.go). Followers tail each shared stream as events and keep what they
+// saw (follower.go).
 //
 // # How the server dies
 //

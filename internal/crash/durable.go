@@ -23,8 +23,12 @@ func (durable) path(name stream.Name) string { return "/v1/stream/" + string(nam
 func (durable) request(w *write) (method string, h http.Header, body []byte) {
 	h = http.Header{"Content-Type": {w.stream.contentType}}
 	method = http.MethodPost
-	if w.creates {
+	switch {
+	case w.deletes:
+		return http.MethodDelete, http.Header{}, nil
+	case w.creates:
 		method = http.MethodPut
+		durableFork(h, w)
 	}
 	if w.closes {
 		h.Set(wire.StreamClosed, "true")
@@ -54,7 +58,27 @@ func (durable) request(w *write) (method string, h http.Header, body []byte) {
 	return method, h, append(body, ']')
 }
 
+// durableFork spells the fork that a create makes, if it makes one. Now and then
+// it leaves the content type out, to inherit it.
+func durableFork(h http.Header, w *write) {
+	f := w.stream.fork
+	if f == nil {
+		return
+	}
+	if w.request%2 != 0 {
+		h.Del("Content-Type")
+	}
+	h.Set(wire.StreamForkedFrom, durable{}.path(f.parent.name))
+	if f.at != nil {
+		h.Set(wire.StreamForkOffset, wire.FormatToken(*f.at))
+		h.Set(wire.StreamForkSubOffset, strconv.FormatUint(f.sub, 10))
+	}
+}
+
 func (durable) answered(w *write, status int, h http.Header, _ []byte) (a answer, err error) {
+	if w.deletes {
+		return deleted(status), nil
+	}
 	a.closed = h.Get(wire.StreamClosed) == "true"
 	switch {
 	case status == http.StatusOK || status == http.StatusCreated || status == http.StatusNoContent:
@@ -69,6 +93,9 @@ func (durable) answered(w *write, status int, h http.Header, _ []byte) (a answer
 		return a, nil
 	case unavailable(status):
 		a.verdict = tryLater
+		return a, nil
+	case gone(status):
+		a.verdict = streamGone
 		return a, nil
 	default:
 		a.verdict = unexpected
@@ -87,8 +114,8 @@ func (durable) position(from stream.Offset) url.Values {
 	return url.Values{"offset": {wire.FormatToken(from)}}
 }
 
-func (durable) page(l *ledger, h http.Header, body []byte) (p page, err error) {
-	bodies, err := splitBodies(l.contentType, body)
+func (durable) page(l *ledger, from stream.Offset, h http.Header, body []byte) (p page, err error) {
+	bodies, err := splitBodies(l, from, body)
 	if err != nil {
 		return p, err
 	}
@@ -101,9 +128,10 @@ func (durable) page(l *ledger, h http.Header, body []byte) (p page, err error) {
 	return p, err
 }
 
-// splitBodies takes apart bodies that lie end to end, or in a JSON array.
-func splitBodies(contentType string, text []byte) (bodies [][]byte, err error) {
-	if stream.IsJSON(contentType) {
+// splitBodies takes apart the bodies of a stream from an offset on, which lie
+// end to end or in a JSON array.
+func splitBodies(l *ledger, from stream.Offset, text []byte) (bodies [][]byte, err error) {
+	if stream.IsJSON(l.contentType) {
 		var values []json.RawMessage
 		err := json.Unmarshal(text, &values)
 		for _, v := range values {
@@ -111,30 +139,50 @@ func splitBodies(contentType string, text []byte) (bodies [][]byte, err error) {
 		}
 		return bodies, err
 	}
-	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
+	for len(text) > 0 {
+		var n int // bytes taken
+		if c := l.cutAt(from + offset(len(bodies))); c != nil {
+			n = min(c.bytes, len(text))
+			bodies = append(bodies, text[:n])
+		} else if bodies, n, err = splitWhole(l, from, bodies, text); err != nil {
+			return nil, fmt.Errorf("after %d bodies: %w", len(bodies), err)
+		}
+		text = text[n:]
+	}
+	return bodies, nil
+}
+
+// splitWhole takes whole bodies up to the first cut one, and tells how many
+// bytes they have.
+func splitWhole(l *ledger, from stream.Offset, bodies [][]byte, text []byte) ([][]byte, int, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for l.cutAt(from+offset(len(bodies))) == nil {
 		var value json.RawMessage
 		if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
-			return bodies, nil
+			return bodies, len(text), nil
 		} else if err != nil {
-			return nil, fmt.Errorf("after %d bodies: %w", len(bodies), err)
+			return bodies, 0, err
 		}
 		bodies = append(bodies, value)
 	}
+	return bodies, int(decoder.InputOffset()), nil
 }
 
-func (durable) events(l *ledger) eventDecoder { return durableEvents{contentType: l.contentType} }
+func (durable) events(l *ledger) eventDecoder { return durableEvents{stream: l} }
 
-type durableEvents struct{ contentType string }
+// durableEvents reads the events of a stream that is no fork, so that all its
+// bodies are whole wherever the event begins.
+type durableEvents struct{ stream *ledger }
 
 func (e durableEvents) data(data []byte) ([][]byte, error) {
-	if !stream.IsJSON(e.contentType) && e.contentType != textPlain {
+	if t := e.stream.contentType; !stream.IsJSON(t) && t != textPlain {
 		plain, err := base64.StdEncoding.DecodeString(string(bytes.ReplaceAll(data, []byte{'\n'}, nil)))
 		if err != nil {
 			return nil, err
 		}
 		data = plain
 	}
-	return splitBodies(e.contentType, data)
+	return splitBodies(e.stream, 0, data)
 }
 
 func (durableEvents) control(data []byte) (next stream.Offset, closed bool, err error) {

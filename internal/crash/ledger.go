@@ -17,7 +17,7 @@ const (
 )
 
 // write is one request that a writer sends: an append, a close, a create, or
-// several of these in one.
+// several of these in one; or a delete.
 type write struct {
 	stream  *ledger
 	writer  int
@@ -26,6 +26,7 @@ type write struct {
 
 	creates   bool
 	closes    bool
+	deletes   bool // the stream; nothing else is in the request
 	producer  *stream.Producer
 	match     *stream.Offset // the append happens only at this tail
 	streamSeq string         // the append happens only above the last one; empty for none
@@ -47,7 +48,13 @@ func (w *write) String() string {
 
 // sentOnce reports whether nothing tells the server that a repetition is one.
 func (w *write) sentOnce() bool {
-	return w.producer == nil && w.match == nil && w.streamSeq == "" && !w.creates
+	return w.producer == nil && w.match == nil && w.streamSeq == "" && !w.creates && !w.deletes
+}
+
+// repeatable reports whether a request that was acknowledged can be sent again
+// at any time, for the answer it had.
+func (w *write) repeatable() bool {
+	return w.producer != nil || w.creates && w.stream.fork != nil
 }
 
 type writeKey struct{ writer, request int }
@@ -63,14 +70,21 @@ type seen struct {
 type ledger struct {
 	name        stream.Name
 	contentType string
+	fork        *fork // nil for a stream that began empty
 
-	mu      sync.Mutex // guards writes: writers of one stream share it
+	mu      sync.Mutex // guards the next four: writers of one stream share it
 	writes  map[writeKey]*write
-	touched bool // written to since the last check
+	forks   []*ledger     // of it, sent or not
+	tail    stream.Offset // the highest that anyone was told
+	touched bool          // it or a fork of it was written to since the last check
 
-	exists  bool   // a check or an acknowledgement has shown that it does
-	content []seen // as last read back
-	closed  bool   // as last read back
+	// As last read back.
+	exists  bool
+	gone    bool   // deleted, and said to be kept for its forks
+	kept    bool   // gone, now or before
+	holds   uint64 // how many live forks it is said to have
+	content []seen // what a deleted stream had stays here
+	closed  bool
 }
 
 func newLedger(name stream.Name, contentType string) *ledger {
@@ -81,10 +95,34 @@ func newLedger(name stream.Name, contentType string) *ledger {
 func (l *ledger) begin(w *write) *write {
 	w.stream = l
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.writes[writeKey{w.writer, w.request}] = w
-	l.touched = true
+	l.mu.Unlock()
+	l.touch()
 	return w
+}
+
+// touch has a stream checked, and those that it comes from.
+func (l *ledger) touch() {
+	l.mu.Lock()
+	l.touched = true
+	l.mu.Unlock()
+	if l.fork != nil {
+		l.fork.parent.touch()
+	}
+}
+
+// hear is told a tail of the stream.
+func (l *ledger) hear(tail stream.Offset) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tail = max(l.tail, tail)
+}
+
+// heard is the highest tail that anyone was told.
+func (l *ledger) heard() stream.Offset {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tail
 }
 
 // lookup is the request that a record comes from; nil for none.
@@ -94,14 +132,24 @@ func (l *ledger) lookup(id recordID) *write {
 
 // closeSent reports whether anyone may have closed the stream.
 func (l *ledger) closeSent() bool {
+	return l.any(func(w *write) bool { return w.closes }) != nil
+}
+
+// deletion is the request that deletes the stream; nil as long as there is none.
+func (l *ledger) deletion() *write {
+	return l.any(func(w *write) bool { return w.deletes })
+}
+
+// any is a request of some kind, if there is one.
+func (l *ledger) any(is func(*write) bool) *write {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.writes {
-		if w.closes {
-			return true
+		if is(w) {
+			return w
 		}
 	}
-	return false
+	return nil
 }
 
 // offset is a number of records as a distance between offsets.

@@ -19,9 +19,12 @@ func (pico) path(name stream.Name) string { return "/" + string(name) }
 func (pico) request(w *write) (method string, h http.Header, body []byte) {
 	h = http.Header{}
 	method = http.MethodPost
-	if w.creates {
+	switch {
+	case w.deletes:
+		return http.MethodDelete, h, nil
+	case w.creates:
 		method = http.MethodPut
-		h.Set("Content-Type", w.stream.contentType)
+		picoCreate(h, w)
 	}
 	if w.closes {
 		h.Set(wire.PicoClosed, "true")
@@ -51,7 +54,26 @@ func (pico) request(w *write) (method string, h http.Header, body []byte) {
 	}
 }
 
+// picoCreate spells what a create makes. A fork leaves the content type out now
+// and then, to inherit it.
+func picoCreate(h http.Header, w *write) {
+	f := w.stream.fork
+	if f == nil || w.request%2 == 0 {
+		h.Set("Content-Type", w.stream.contentType)
+	}
+	if f == nil {
+		return
+	}
+	h.Set(wire.PicoForkedFrom, pico{}.path(f.parent.name))
+	if f.at != nil {
+		h.Set(wire.PicoForkSeq, strconv.FormatUint(uint64(*f.at), 10))
+	}
+}
+
 func (pico) answered(w *write, status int, h http.Header, body []byte) (a answer, err error) {
+	if w.deletes {
+		return deleted(status), nil
+	}
 	a.closed = h.Get(wire.PicoClosed) == "true"
 	switch {
 	case status == http.StatusCreated || status == http.StatusOK:
@@ -68,6 +90,9 @@ func (pico) answered(w *write, status int, h http.Header, body []byte) (a answer
 		return a, err
 	case unavailable(status):
 		a.verdict = tryLater
+		return a, nil
+	case gone(status):
+		a.verdict = streamGone
 		return a, nil
 	}
 	var refusal wire.ErrorBody
@@ -93,7 +118,7 @@ func (pico) position(from stream.Offset) url.Values {
 	return url.Values{"seq": {strconv.FormatUint(uint64(from), 10)}, "format": {format}, "bytes": {"262144"}}
 }
 
-func (pico) page(_ *ledger, h http.Header, body []byte) (p page, err error) {
+func (pico) page(_ *ledger, _ stream.Offset, h http.Header, body []byte) (p page, err error) {
 	decode := wire.DecodeJSONRead
 	if h.Get("Content-Type") != wire.TypeJSON {
 		decode = wire.DecodeBinaryRead

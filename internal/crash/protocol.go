@@ -20,6 +20,7 @@ const (
 	duplicate                    // done before, by the same request
 	conditionFail                // not done: the tail or the stream sequence is another
 	streamClosed                 // not done: the stream is closed
+	streamGone                   // not done: the stream was deleted
 	tryLater                     // not answered for: 429 or 503
 	unexpected
 )
@@ -29,7 +30,7 @@ type answer struct {
 	verdict    verdict
 	start      stream.Offset // of the request's first record, if startKnown
 	startKnown bool
-	next       stream.Offset // the tail, for all verdicts but the last two
+	next       stream.Offset // the tail; 0 where the answer tells none
 	closed     bool
 	status     int
 	text       string // of the body, cut short
@@ -47,7 +48,7 @@ type protocol interface {
 	position(from stream.Offset) url.Values
 	// page reads one answer to it: the records, the next offset, and whether
 	// nothing more existed.
-	page(l *ledger, h http.Header, body []byte) (page, error)
+	page(l *ledger, from stream.Offset, h http.Header, body []byte) (page, error)
 	// events reads the data of one event of a live read.
 	events(l *ledger) eventDecoder
 }
@@ -107,6 +108,25 @@ func (s *server) send(ctx context.Context, p protocol, w *write) (a answer, lost
 	a.status, a.text = status, string(text[:min(len(text), 200)])
 	return a, nil, nil
 }
+
+// deleted is the answer to a delete: in both protocols the same.
+func deleted(status int) (a answer) {
+	switch {
+	case status == http.StatusNoContent:
+		a.verdict = accepted
+	case gone(status):
+		a.verdict = duplicate
+	case unavailable(status):
+		a.verdict = tryLater
+	default:
+		a.verdict = unexpected
+	}
+	return a
+}
+
+// gone reports whether a status says that there is no such stream, whether or
+// not forks need it.
+func gone(status int) bool { return status == http.StatusNotFound || status == http.StatusGone }
 
 // unavailable reports whether a status asks to try again later.
 func unavailable(status int) bool {

@@ -15,6 +15,11 @@ type Report struct {
 	Kills           map[string]int // by kind
 	Streams         int
 	Closed          int           // of them
+	Forks           int           // of them
+	Inherited       int64         // records, in the forks that are left
+	Cut             int           // forks that end their inherited part within a record
+	Deleted         int           // streams
+	Kept            int           // of them, seen to be kept for their forks
 	Acknowledged    int64         // requests
 	Records         int64         // in them
 	Duplicates      int64         // retries answered as such, all at the original offset
@@ -42,9 +47,43 @@ func (r *Report) String() string {
 	fmt.Fprintf(&b, "%d appends and creates acknowledged, %d records in %d streams, each there once at its offset\n", r.Acknowledged, r.Records, r.Streams)
 	fmt.Fprintf(&b, "%d retries answered as duplicates at the original offset, %d of them of requests whose answer a kill took\n", r.Duplicates, r.Recovered)
 	fmt.Fprintf(&b, "%d lost conditional requests decided by their retry, %d requests without a producer left open by a kill\n", r.Conditions, r.Lost)
+	fmt.Fprintf(&b, "%d forks with all %d records that they inherited and no other, %d of them cut within a record; %d streams deleted, %d of them kept for their forks\n",
+		r.Forks, r.Inherited, r.Cut, r.Deleted, r.Kept)
 	fmt.Fprintf(&b, "%d streams closed for good, %d requests came too late for them\n", r.Closed, r.TooLate)
 	fmt.Fprintf(&b, "%d records followed live without gap or repeat, %d answers 429 or 503", r.Followed, r.Unavailable)
 	return b.String()
+}
+
+// add counts what a ledger knows.
+func (r *Report) add(l *ledger) {
+	r.Streams++
+	if l.closed {
+		r.Closed++
+	}
+	if w := l.deletion(); w != nil && (w.fate == acknowledged || w.found) {
+		r.Deleted++
+		if l.kept {
+			r.Kept++
+		}
+	}
+	for _, w := range l.writes {
+		if w.sentOnce() && w.lost > 0 {
+			r.Lost++
+		}
+		if w.creates && w.fate == acknowledged && l.fork != nil {
+			r.addFork(l)
+		}
+	}
+}
+
+func (r *Report) addFork(l *ledger) {
+	r.Forks++
+	if l.exists {
+		r.Inherited += int64(l.base())
+	}
+	if l.fork.cut != nil {
+		r.Cut++
+	}
 }
 
 // tally counts while a run goes on. It is safe for concurrent use.

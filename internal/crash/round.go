@@ -36,7 +36,7 @@ type round struct {
 	followers []*follower
 
 	mu    sync.Mutex // guards short
-	short []*ledger  // one writer each, from create to close
+	short []*ledger  // the others, forks after what they are forks of
 }
 
 func newRound(seed uint64, number int, t *tally) *round {
@@ -48,6 +48,10 @@ func newRound(seed uint64, number int, t *tally) *round {
 		r.lifecycle(pico{}, octets)
 		r.lifecycle(durable{}, applicationJSON)
 		r.lifecycle(pico{}, textPlain, applicationJSON)
+	}
+	for _, contentType := range []string{applicationJSON, textPlain} {
+		r.branches(pico{}, contentType, nil)
+		r.branches(durable{}, contentType, nil)
 	}
 	return r
 }
@@ -69,8 +73,20 @@ func (r *round) share(l *ledger) {
 			}
 			r.writers = append(r.writers, w)
 		}
+		r.branches(p, l.contentType, l)
 		r.followers = append(r.followers, &follower{stream: l, protocol: p})
 	}
+}
+
+// branches adds a writer that forks a shared stream, or streams of its own.
+func (r *round) branches(p protocol, contentType string, shared *ledger) {
+	w := r.newWriter(p)
+	_, native := p.(pico)
+	w.source = &branches{
+		prefix: r.prefix, writer: w.id, contentType: contentType, root: shared, random: w.random, add: r.addShort,
+		batch: native || stream.IsJSON(contentType), subs: !native,
+	}
+	r.writers = append(r.writers, w)
 }
 
 // lifecycle adds a writer of streams of its own. Where it may choose the type
@@ -135,10 +151,7 @@ func (r *round) close(ctx context.Context, c *clients, i int) error {
 
 // check reads streams back and compares them, and then what followers saw.
 func (r *round) check(ctx context.Context, c *clients, all bool) error {
-	err := each(ctx, r.streams(all), func(ctx context.Context, l *ledger, i int) error {
-		return check(ctx, c.pick(i), l)
-	})
-	if err != nil {
+	if err := check(ctx, c, r.streams(all)); err != nil {
 		return err
 	}
 	for _, f := range r.followers {

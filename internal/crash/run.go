@@ -275,20 +275,13 @@ func (r *run) finish() *Report {
 	report.TooLate = r.tally.tooLate.Load()
 	report.Conditions, report.Unavailable = r.tally.conditions.Load(), r.tally.unavailable.Load()
 	report.Streams, report.Closed, report.Lost, report.Followed = 0, 0, 0, 0
+	report.Forks, report.Inherited, report.Cut, report.Deleted, report.Kept = 0, 0, 0, 0, 0
 	for _, round := range r.rounds {
 		for _, f := range round.followers {
 			report.Followed += int64(len(f.content))
 		}
 		for _, l := range round.streams(true) {
-			report.Streams++
-			if l.closed {
-				report.Closed++
-			}
-			for _, w := range l.writes {
-				if w.sentOnce() && w.lost > 0 {
-					report.Lost++
-				}
-			}
+			report.add(l)
 		}
 	}
 	return report

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 )
 
@@ -64,6 +65,7 @@ func (w *writer) resolve(ctx context.Context, s *server) error {
 	if pending == nil {
 		return nil
 	}
+	pending.stream.touch() // a check may have come between, and seen nothing of it
 	if pending.sentOnce() {
 		w.pending = nil // answered or not, it is not sent again
 	}
@@ -74,7 +76,7 @@ func (w *writer) resolve(ctx context.Context, s *server) error {
 	if w.source != nil {
 		w.source.learn(pending, a)
 	}
-	if pending.producer != nil && pending.fate == acknowledged && w.random.IntN(repeatOneIn) == 0 {
+	if pending.repeatable() && pending.fate == acknowledged && w.random.IntN(repeatOneIn) == 0 {
 		if _, err := w.exchange(ctx, s, pending); err != nil {
 			return err
 		}
@@ -115,6 +117,7 @@ func (w *writer) exchange(ctx context.Context, s *server, r *write) (answer, err
 // enter puts an answer into the ledger, or says why it is wrong.
 func (w *writer) enter(r *write, a answer) error {
 	before := *r
+	r.stream.hear(a.next)
 	if problem := r.decide(a); problem != "" {
 		return fmt.Errorf("%v (lost %d times, found %v, fate %d, start %d): %s; status %d, start %d, next %d, %s",
 			r, before.lost, before.found, before.fate, before.start, problem, a.status, a.start, a.next, a.text)
@@ -135,6 +138,8 @@ func (w *write) decide(a answer) (problem string) {
 		return w.decideConditionFail(a)
 	case streamClosed:
 		return w.decideClosed()
+	case streamGone:
+		return w.decideGone(a)
 	default:
 		return "no answer that this request may get"
 	}
@@ -142,7 +147,7 @@ func (w *write) decide(a answer) (problem string) {
 
 func (w *write) decideAccepted(a answer) string {
 	// A bare close does not say whether it was the first.
-	telling := w.count > 0 || w.creates
+	telling := w.count > 0 || w.creates || w.deletes
 	switch {
 	case telling && w.found:
 		return "accepted, but it had been committed before"
@@ -154,8 +159,9 @@ func (w *write) decideAccepted(a answer) string {
 		return "the offsets do not span the records"
 	case w.match != nil && a.start != *w.match:
 		return "accepted at another tail than was asked for"
-	case w.creates && a.next != offset(w.count):
-		return "created with another tail than the records make"
+	case w.creates:
+		w.fate = acknowledged
+		return w.decideCreated(a)
 	}
 	w.fate = acknowledged
 	if a.startKnown {
@@ -164,6 +170,16 @@ func (w *write) decideAccepted(a answer) string {
 		w.start = a.next
 	}
 	return ""
+}
+
+// decideCreated learns where a stream's own records begin from the first answer
+// to its create, before which nobody appends to it.
+func (w *write) decideCreated(a answer) string {
+	if a.next < offset(w.count) {
+		return "created with a tail below its own records"
+	}
+	w.start = a.next - offset(w.count)
+	return w.stream.beginAt(w.start)
 }
 
 func (w *write) startKnown(a answer) bool { return a.startKnown && w.count > 0 }
@@ -180,10 +196,14 @@ func (w *write) decideDuplicate(a answer) string {
 	case w.closes && !a.closed:
 		return "a duplicate, but the stream is not said to be closed"
 	}
-	if !known { // unavailable at first, then committed after all
-		w.start, w.startUnknown = a.start, !a.startKnown && !w.creates
-	}
+	first := w.fate != acknowledged
 	w.fate = acknowledged
+	switch {
+	case first && w.creates && w.stream.fork != nil:
+		return w.decideCreated(a)
+	case !known: // unavailable at first, then committed after all
+		w.start, w.startUnknown = a.start, !a.startKnown && !w.creates && !w.deletes
+	}
 	return ""
 }
 
@@ -216,5 +236,18 @@ func (w *write) decideClosed() string {
 	default:
 		w.fate = refused
 	}
+	return ""
+}
+
+func (w *write) decideGone(a answer) string {
+	switch {
+	case w.stream.deletion() == nil:
+		return "the stream is said to be gone; nobody deleted it"
+	case w.creates:
+		return "a create is said to have no stream"
+	case a.status != http.StatusGone && w.stream.heldForSure():
+		return "deleted and said to be free, but a fork of it lives"
+	}
+	w.fate = refused
 	return ""
 }

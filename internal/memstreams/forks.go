@@ -59,7 +59,9 @@ func (r *row) inherit(parent *row, q *stream.ForkRequest) error {
 	case at < p.Start:
 		return &stream.Error{Code: stream.CodeTrimmed, Message: "the fork offset was trimmed away", Start: p.Start}
 	case at > p.Tail:
-		return stream.Errorf(stream.CodeBadRequest, "the fork offset %d lies beyond the source's tail, %d", at, p.Tail)
+		err := stream.Errorf(stream.CodeBeyondTail, "the fork offset %d lies beyond the source's tail, %d", at, p.Tail)
+		err.Tail = p.Tail
+		return err
 	}
 	r.first, r.info.Start = p.Start, p.Start
 	r.records = append(r.records, parent.records[:at-p.Start]...)
