@@ -164,7 +164,7 @@ func TestForksThatAreRefused(t *testing.T) {
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(3), Sub: math.MaxUint64}}, stream.CodeBadRequest, "it has 1 bytes"},
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a", At: at(4), Sub: 1}}, stream.CodeBadRequest, "beyond the tail 4"},
 		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "empty", At: at(0), Sub: 1}}, stream.CodeBadRequest, "beyond the tail 0"},
-		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a"}, Config: stream.Config{ContentType: "text/html"}}, stream.CodeConflict, "text/plain, not text/html"},
+		{"b", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a"}, Config: stream.Config{ContentType: "text/html"}}, stream.CodeConflict, "text/plain, not \"text/html\""},
 		{"taken", stream.CreateRequest{Fork: &stream.ForkRequest{From: "a"}}, stream.CodeConflict, "another configuration"},
 	} {
 		_, err := n.Create(t.Context(), c.name, &c.request)
