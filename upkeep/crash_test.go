@@ -1,6 +1,7 @@
 package upkeep_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,6 +79,7 @@ type crashes struct {
 	configure []func(*upkeep.Config)
 	prepare   func(*testing.T, *world, *node)
 	check     func(t *testing.T, w *world, n *node, done bool)
+	steps     int // of work after prepare; default 40
 }
 
 func (c crashes) run(t *testing.T) {
@@ -98,7 +100,7 @@ func (c crashes) run(t *testing.T) {
 				f := &fault{at: at, after: after, cancel: cancel}
 				n.fault.Store(f)
 				w.faults.SetPlan(f.plan)
-				for i := 0; i < 40 && !f.crashed.Load(); i++ {
+				for i := 0; i < cmp.Or(c.steps, 40) && !f.crashed.Load(); i++ {
 					w.clock.Add(upkeep.TickEvery.Milliseconds())
 					err := n.Step(ctx, w.now())
 					require.True(t, err == nil || f.crashed.Load(), "%v", err)

@@ -1,6 +1,7 @@
 package upkeep_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -162,8 +163,9 @@ func (n *node) create(t *testing.T, name string, config stream.Config) stream.ID
 func (n *node) commit(t *testing.T, appends ...commands.Append) (slot uint32, id blobwal.SegmentID) {
 	t.Helper()
 	id = n.identity.Segment(n.segments.Reserve())
-	require.NoError(t, n.segments.Store(t.Context(), id, []byte("records")))
-	results := n.propose(t, commands.NewCommitSegment(id.Sequence, 7, appends, nil))
+	object := bytes.Repeat([]byte("records"), len(appends))
+	require.NoError(t, n.segments.Store(t.Context(), id, object))
+	results := n.propose(t, commands.NewCommitSegment(id.Sequence, uint64(len(object)), appends, nil))
 	return results[0].Segment, id
 }
 

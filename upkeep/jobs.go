@@ -8,6 +8,7 @@ func (u *Upkeep) jobsOf() []*runner {
 	sweep.wait, sweep.blind = u.cfg.SweepAfter, true
 	return []*runner{
 		newRunner("expire", LookEvery, &expire{Upkeep: u}),
+		newRunner("retain", retainEvery, &retain{Upkeep: u}),
 		newRunner("collect", collectEvery, &collect{Upkeep: u, remover: remover}),
 		sweep,
 		newRunner("archive", archiveEvery, &archive{Upkeep: u}),
