@@ -20,6 +20,7 @@ func (n *node) registry(c *config, http *httpapi.Metrics) *prometheus.Registry {
 	n.registerLog(r)
 	n.registerWriter(r)
 	n.registerCache(r)
+	n.registerUpkeep(r, c)
 	return r
 }
 
@@ -59,6 +60,9 @@ func (n *node) registerLog(r *prometheus.Registry) {
 		return n.replica.Stale().Seconds()
 	})
 	gauge(r, "log_tail_lag", "Rows that the log had at the last look and this node had not applied.", func() float64 { return float64(n.replica.Stats().Lag) })
+	gauge(r, "log_rows", "Rows in the log.", func() float64 { return float64(n.replica.Stats().LogRows) })
+	gauge(r, "archive_index", "Index of the last row in the archive.", func() float64 { return float64(n.replica.Stats().Archived) })
+	gauge(r, "archive_lag_rows", "Rows after it: what the bucket alone would lack.", func() float64 { return float64(n.replica.Stats().ArchiveLag) })
 	gauge(r, "snapshot_index", "Index of the last confirmed snapshot.", func() float64 { return float64(n.replica.Stats().SnapshotIndex) })
 }
 
