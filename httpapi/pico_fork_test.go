@@ -52,7 +52,7 @@ func TestPicoForkRefusals(t *testing.T) {
 		{"sub-offset", from("/src", wire.PicoForkSubOffset, "1"), 400, "Pico-Fork-Sub-Offset"},
 		{"header of Durable Streams", from("/src", wire.StreamForkOffset, token(0)), 400, "Durable Streams"},
 		{"source in the header of Durable Streams", []string{wire.StreamForkedFrom, "/v1/stream/src"}, 400, "Durable Streams"},
-		{"retention", from("/src", wire.PicoRetentionAge, "5"), 501, "Pico-Retention-Age"},
+		{"retention of nothing", from("/src", wire.PicoRetentionAge, "0"), 400, "Pico-Retention-Age"},
 		{"no such source", from("/none"), 404, "none"},
 		{"another type", from("/src", "Content-Type", typeJSON), 409, "text/plain"},
 	} {
