@@ -33,7 +33,7 @@ type server struct {
 }
 
 // serve starts a server whose tail cache holds so many bytes.
-func (w *world) serve(t *testing.T, tailBytes, packedBytes int) *server {
+func (w *world) serve(t testing.TB, tailBytes, packedBytes int) *server {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	hub, log := engine.NewHub(), w.log.Peer()

@@ -41,7 +41,7 @@ type world struct {
 	small  func(*replica.Config) // changes how replicas are configured; may be nil
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{log: sqllogtest.NewMemory(), bucket: memblob.OpenBucket(nil)}
 	w.faulty, w.faults = faultbucket.Wrap(w.bucket, nil)
 	w.clock.Store(time.Now().UnixMilli()) // objects get the real time
