@@ -48,15 +48,43 @@ func body(size int) []byte { return bytes.Repeat([]byte{'x'}, size) }
 // pack puts all that the stream holds into one packed segment.
 func (s *written) pack(t *testing.T, n *node) {
 	t.Helper()
-	held := n.View().Extents(s.id, 0, 1<<20)
-	if len(held) == 0 {
-		return
-	}
+	packTogether(t, n, s)
+}
+
+// packTogether puts all that streams hold, in the order of their ids, into one
+// packed segment.
+func packTogether(t *testing.T, n *node, streams ...*written) {
+	t.Helper()
 	sequence := n.segments.Reserve()
 	packer, err := blobwal.NewPacker(n.identity, sequence, 64<<20)
 	require.NoError(t, err)
-	run := commands.Run{ID: s.id, First: held[0].First}
-	for _, e := range held {
+	var runs []commands.Run
+	for _, s := range streams {
+		if run := s.copy(t, n, packer); len(run.Pieces) > 0 {
+			runs = append(runs, run)
+		}
+	}
+	packed := packer.Seal()
+	if packed == nil {
+		return
+	}
+	require.NoError(t, n.segments.Store(t.Context(), packed.ID, packed.Object))
+	results := n.propose(t, &commands.Pack{
+		Sequence: sequence, Size: uint64(len(packed.Object)), Level: 1, Oldest: packed.Oldest, Newest: packed.Newest,
+		First: streams[0].id, Last: streams[len(streams)-1].id,
+	})
+	n.propose(t, commands.NewSwap(results[0].Segment, sequence, runs))
+}
+
+// copy adds all that the stream holds to a packed segment.
+func (s *written) copy(t *testing.T, n *node, packer *blobwal.Packer) commands.Run {
+	t.Helper()
+	run := commands.Run{ID: s.id, Ordinal: packer.Records()}
+	before := packer.Bytes()
+	for i, e := range n.View().Extents(s.id, 0, 1<<20) {
+		if i == 0 {
+			run.First = e.First
+		}
 		run.Pieces = append(run.Pieces, commands.Piece{Slot: e.Segment, Ordinal: e.Ordinal, Count: e.Count()})
 		for at := e.First; at < e.End(); at++ {
 			one := stream.Run{First: at, Time: s.times[at], Bodies: body(s.sizes[at]), Ends: []uint32{uint32(s.sizes[at])}}
@@ -64,13 +92,8 @@ func (s *written) pack(t *testing.T, n *node) {
 			require.NoError(t, err)
 		}
 	}
-	packed := packer.Seal()
-	run.Bytes = uint32(len(packed.Object) - 72 - 36)
-	require.NoError(t, n.segments.Store(t.Context(), packed.ID, packed.Object))
-	results := n.propose(t, &commands.Pack{
-		Sequence: sequence, Size: uint64(len(packed.Object)), Level: 1, Oldest: packed.Oldest, Newest: packed.Newest, First: s.id, Last: s.id,
-	})
-	n.propose(t, commands.NewSwap(results[0].Segment, sequence, []commands.Run{run}))
+	run.Bytes = uint32(packer.Bytes() - before)
+	return run
 }
 
 // Bytes that a record takes beside its body: at least, and at most with its
@@ -273,4 +296,41 @@ func TestRetentionAfterACrashAnywhere(t *testing.T) {
 		}
 	}
 	crashes{prepare: prepare, check: check, steps: 3}.run(t)
+}
+
+func TestRetentionOfAForkThatEndsInsideABlock(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(t, 0)
+	parent := mixedStream(t, w, n, "parent", stream.Retention{})
+	at := stream.Offset(590)
+	keep := stream.Retention{Bytes: 200 * 1004}
+	n.propose(t, &commands.Create{
+		Name: "fork", Config: stream.Config{Retention: keep}, Fork: &commands.Fork{Parent: parent.id, At: &at},
+	})
+	w.pass(t, n, 20*time.Second)
+	fork, ok := n.View().Lookup("fork")
+	require.True(t, ok)
+	require.LessOrEqual(t, fork.Start, at-200)
+	require.Greater(t, fork.Start, at-200-66)
+	require.Zero(t, n.startOf(parent))
+}
+
+func TestRetentionOfStreamsThatShareSegments(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(t, 0)
+	keep := stream.Retention{Age: 3600}
+	// Both lie in one segment: what is old in it is of one stream only.
+	old := &written{id: n.create(t, "old", stream.Config{Retention: keep})}
+	young := &written{id: n.create(t, "young", stream.Config{Retention: keep})}
+	for range 100 {
+		old.append(t, n, 1000)
+	}
+	w.clock.Add(time.Hour.Milliseconds())
+	for range 100 {
+		young.append(t, n, 1000)
+	}
+	packTogether(t, n, old, young)
+	w.pass(t, n, 20*time.Second)
+	require.EqualValues(t, 100, n.startOf(old))
+	require.Zero(t, n.startOf(young))
 }
