@@ -16,12 +16,24 @@
 // lease only when there is something to do. The lease only saves work: every
 // command proposed here is checked again by Apply, every object is written
 // create-only and deleted only once nothing can refer to it, so two holders do no
-// harm. Nothing is remembered between passes but where a scan went on: after a
-// crash at any point the next pass finds what is left in the state and the bucket.
+// harm. Nothing is remembered between passes but where a scan went on and what
+// need not be looked at again: after a crash at any point the next pass finds what
+// is left in the state and the bucket.
+//
+// # What may be deleted
+//
+// The object of a segment goes when the log has said that nothing can refer to
+// the segment (Doom) and a grace for readers is over. An object that the log does
+// not know goes when it never will: the log has fenced the start of the node that
+// wrote it, or has given its sequence up. Of what the log knows and has not doomed
+// nothing is deleted, by no job and in no order of crashes.
 //
 // # Bounds
 //
 // Each job runs on a goroutine of its own, one bounded step at a time, and
-// between steps gives way: see [Config.Bandwidth]. A step that fails is repeated
-// after a pause that doubles up to a minute; the job's [Status] says why.
+// between steps gives way: see [Config.Bandwidth]. Deletes run 8 at a time and at
+// most 1,000 a second. A comparison of bucket and log holds 32 bytes a segment
+// while it runs, retention 65,536 notes of what it need not read again. A step
+// that fails is repeated after a pause that doubles up to a minute, what is
+// wrong with one object holds up no other, and the job's [Status] says why.
 package upkeep

@@ -13,12 +13,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds on deletes: how many run at a time, how many begin in a second, and how
-// long one may take.
+// Bounds on deletes: how many run at a time, how many begin in a second, how long
+// one may take, and how long all of a step.
 const (
 	deletesAtOnce  = 8
 	deletesASecond = 1000
 	deleteTimeout  = 10 * time.Second
+	removeTimeout  = 30 * time.Second
 )
 
 // remover deletes objects.
@@ -32,8 +33,10 @@ func newRemover(bucket *blob.Bucket) *remover {
 }
 
 // remove deletes objects and says which of them are gone. It tries all, whatever
-// becomes of one; the error is the first, and says how many there were.
+// becomes of one, unless the time is over; the error is the first.
 func (r *remover) remove(ctx context.Context, keys []string) (gone []bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
 	gone = make([]bool, len(keys))
 	var group errgroup.Group
 	group.SetLimit(deletesAtOnce)
@@ -59,7 +62,10 @@ func (r *remover) remove(ctx context.Context, keys []string) (gone []bool, err e
 	if first != nil {
 		return gone, fmt.Errorf("%d of %d objects could not be deleted, the first of them: %w", failed, len(keys), first)
 	}
-	return gone, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return gone, fmt.Errorf("not all of %d objects were deleted: %w", len(keys), err)
+	}
+	return gone, nil
 }
 
 // removeOne deletes an object. That there is none is what was wanted.

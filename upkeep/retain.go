@@ -64,10 +64,14 @@ func (j *retain) step(ctx context.Context, _ time.Time) (more bool, err error) {
 		to := o.To
 		if q, ok := j.ask(view, o, now); ok && refined < refineAtOnce {
 			refined++
-			// A segment that is missing was collected meanwhile: its records are
-			// elsewhere in the next pass.
-			if to, err = j.refine(ctx, o, &q); err != nil && !blobwal.Missing(err) {
-				failed = cmp.Or(failed, err)
+			to, err = j.refine(ctx, o, &q)
+			switch {
+			case err == nil || blobwal.Missing(err):
+				// It was collected meanwhile: its records are elsewhere in the next pass.
+			case stream.CodeOf(err) == stream.CodeInternal:
+				failed = cmp.Or(failed, err) // one object is spoiled
+			default:
+				failed, refined = cmp.Or(failed, err), refineAtOnce // the bucket is away: enough waiting
 			}
 		}
 		if s, ok := view.Stream(o.ID); ok && to > s.Start {

@@ -334,3 +334,31 @@ func TestRetentionOfStreamsThatShareSegments(t *testing.T) {
 	require.EqualValues(t, 100, n.startOf(old))
 	require.Zero(t, n.startOf(young))
 }
+
+func TestRetentionWhileTheBucketIsAway(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(t, 0)
+	var all []*written
+	for i := range 5 {
+		all = append(all, mixedStream(t, w, n, fmt.Sprint(i), stream.Retention{Bytes: 200_000}))
+	}
+	whole := &written{id: n.create(t, "whole", stream.Config{Retention: stream.Retention{Age: 10}})}
+	whole.append(t, n, 10)
+	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
+		return faultbucket.Decision{Before: faultbucket.Fail(op)}
+	})
+	gets := w.faults.Count(faultbucket.Get)
+	for range 6 {
+		w.clock.Add(upkeep.TickEvery.Milliseconds())
+		_ = n.Step(t.Context(), w.now())
+	}
+	require.NotEmpty(t, n.status(t, "retain").Error)
+	require.Less(t, w.faults.Count(faultbucket.Get)-gets, 20, "not one for each stream and pass")
+	require.EqualValues(t, 1, n.startOf(whole), "what needs no object goes on")
+	w.faults.SetPlan(nil)
+	w.clock.Add(time.Minute.Milliseconds())
+	w.pass(t, n, 30*time.Second)
+	for _, s := range all {
+		require.Positive(t, n.startOf(s))
+	}
+}

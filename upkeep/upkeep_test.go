@@ -151,3 +151,22 @@ func TestWhatMaintenanceNeeds(t *testing.T) {
 	_, err := upkeep.New(upkeep.Config{})
 	require.ErrorContains(t, err, "required")
 }
+
+func TestExpiryAfterACrashAnywhere(t *testing.T) {
+	prepare := func(t *testing.T, _ *world, n *node) {
+		for i := range 3 {
+			id := n.create(t, fmt.Sprint("idle/", i), stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 15}})
+			n.commit(t, commands.Append{ID: id, Records: 1, Bytes: 7})
+		}
+		n.commit(t, commands.Append{ID: n.create(t, "stays", stream.Config{}), Records: 1, Bytes: 7})
+	}
+	check := func(t *testing.T, w *world, n *node, done bool) {
+		requireObjects(t, w, n, done)
+		_, ok := n.View().Lookup("stays")
+		require.True(t, ok)
+		if done {
+			require.EqualValues(t, 1, n.View().Counts().Streams)
+		}
+	}
+	crashes{prepare: prepare, check: check, steps: 14}.run(t)
+}
