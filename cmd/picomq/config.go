@@ -53,12 +53,17 @@ const (
 	cloudInterval = 50 * time.Millisecond
 )
 
-func (c *config) flags(f *pflag.FlagSet) {
+// places are the flags that say where things are kept.
+func (c *config) places(f *pflag.FlagSet) {
 	f.StringVar(&c.data, "data", "./picomq-data", "folder of everything the server keeps on this machine")
-	f.StringVar(&c.listen, "listen", "127.0.0.1:4437", "address of both protocols; port 0 picks one and prints it")
-	f.StringVar(&c.adminListen, "admin-listen", "127.0.0.1:4438", "address of health, readiness and metrics; empty for none")
 	f.StringVar(&c.metaURL, "meta-url", "", "command log: sqlite://PATH or postgres://… (default sqlite:// under --data)")
 	f.StringVar(&c.storage, "storage", "", "bucket: file:///PATH, or mem:// for a server of one run (default file:// under --data)")
+}
+
+func (c *config) flags(f *pflag.FlagSet) {
+	c.places(f)
+	f.StringVar(&c.listen, "listen", "127.0.0.1:4437", "address of both protocols; port 0 picks one and prints it")
+	f.StringVar(&c.adminListen, "admin-listen", "127.0.0.1:4438", "address of health, readiness and metrics; empty for none")
 	f.Uint32Var(&c.nodeID, "node-id", 0, "force this node number (default: given by the log, remembered in --data)")
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
 	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 1ms for file and mem, 50ms for clouds)")

@@ -5,6 +5,7 @@
 //	serve.go    the life of a server process: start, serve, drain
 //	node.go     one node put together from its packages, and taken apart
 //	config.go   flags and their checks
+//	fsck.go     the check of a log and its bucket
 //	storage.go  bucket URLs
 //	nodeid.go   the node number kept in the data folder
 //	metrics.go  what the packages count, for Prometheus
@@ -22,6 +23,6 @@ var version = "dev"
 
 func main() {
 	root := cli.Root(version)
-	root.AddCommand(serveCommand())
+	root.AddCommand(serveCommand(), fsckCommand())
 	os.Exit(cli.Execute(root))
 }

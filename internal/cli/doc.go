@@ -17,6 +17,7 @@
 //
 //	1    when a request failed, or standard output could not be written
 //	2    when the command line was not understood
+//	3    when "picomq fsck" could not complete its check
 //	130  when SIGINT ended the command
 //	141  when its output was read no more, as if SIGPIPE had ended it; nothing
 //	     is printed then

@@ -39,6 +39,10 @@ func Execute(root *cobra.Command) int {
 		return exitSignal + int(endedBy(ctx))
 	case understood(cmd, err):
 		fmt.Fprintf(root.ErrOrStderr(), "picomq: %s\n", oneLine(err.Error()+serverHint(cmd, err)))
+		var coded codedError
+		if errors.As(err, &coded) {
+			return coded.code
+		}
 		return exitFailed
 	}
 	see := "; see"
@@ -104,6 +108,19 @@ func (e usageError) Unwrap() error { return e.error }
 func UsageError(err error) error { return usageError{err} }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// codedError has an exit code of its own.
+type codedError struct {
+	error
+	code int
+}
+
+// Unwrap is the error itself.
+func (e codedError) Unwrap() error { return e.error }
+
+// CodedError gives an error an exit code other than 1, for a command whose
+// failures scripts tell apart.
+func CodedError(code int, err error) error { return codedError{err, code} }
 
 // begun is the annotation of a command whose flags and arguments were accepted.
 const begun = "picomq-begun"

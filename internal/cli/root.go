@@ -28,8 +28,9 @@ or to that of --endpoint. A flag can be given as the environment variable that
 its help names: --endpoint as PICOMQ_ENDPOINT. A variable that is empty is not set.
 
 Exit codes: 0; 1 when a request or its output failed; 2 when the command line
-was not understood; 128 and the number of the signal that ended the command:
-130 for SIGINT, 143 for SIGTERM, 141 when its output was read no more.`,
+was not understood; 3 when a check could not be completed; 128 and the number
+of the signal that ended the command: 130 for SIGINT, 143 for SIGTERM, 141 when
+its output was read no more.`,
 		Example: `  picomq serve
   git log --oneline | picomq append --create repo/log
   picomq tail -f repo/log`,

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fsckRun is how `picomq fsck` ended and what it said.
+type fsckRun struct {
+	code     int
+	out, err string
+}
+
+func runFsck(t *testing.T, flags ...string) fsckRun {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, binary, append([]string{"fsck"}, flags...)...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &errs, t.TempDir()
+	_ = cmd.Run() // how it ended is in ProcessState
+	require.NoError(t, context.Cause(ctx))
+	return fsckRun{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// served is a data folder that a server was stopped with, which had streams.
+func served(t *testing.T) (data string) {
+	t.Helper()
+	data = t.TempDir()
+	server := launch(t, data, nil)
+	for _, name := range []string{"a", "b"} {
+		say(t, server.URL, "append", "--create", name)
+	}
+	during := runFsck(t, "--data", data)
+	require.Equal(t, 3, during.code)
+	require.Contains(t, during.err, "in use by process")
+	requireOneLine(t, during.err)
+	stop(t, server, syscall.SIGTERM)
+	return data
+}
+
+// say runs a client command with a line to send.
+func say(t *testing.T, url string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, append(args, "--endpoint", url)...)
+	cmd.Stdin = strings.NewReader("hello\n")
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+}
+
+// segmentFiles are the segments of a data folder, by path.
+func segmentFiles(t *testing.T, data string) (paths []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".seg") {
+			paths = append(paths, path)
+		}
+		return err
+	}))
+	require.NotEmpty(t, paths)
+	return paths
+}
+
+func TestFsckOfADataFolder(t *testing.T) {
+	data := served(t)
+	clean := runFsck(t, "--data", data)
+	require.Zero(t, clean.code, clean)
+	require.Empty(t, clean.err)
+	require.Contains(t, clean.out, "checked 2 streams, 2 extents and 2 segments")
+	require.Contains(t, clean.out, "all is well")
+
+	victim := segmentFiles(t, data)[0]
+	before, err := os.ReadFile(victim)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(victim))
+	missing := runFsck(t, "--data", data, "--parallel", "1", "--repair")
+	require.Equal(t, 1, missing.code)
+	require.Contains(t, missing.out, ": missing: the bucket does not have it; it holds records 0 of stream \"a\"")
+	requireOneLine(t, missing.err)
+	require.Contains(t, missing.err, "1 of what was found")
+
+	before[80] ^= 1
+	require.NoError(t, os.WriteFile(victim, before, 0o600))
+	altered := runFsck(t, "--data", data, "--json")
+	require.Equal(t, 1, altered.code)
+	lines := strings.Split(strings.TrimSpace(altered.out), "\n")
+	require.Len(t, lines, 2)
+	var finding struct{ Severity, Kind, Object, What, Do string }
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &finding))
+	require.Equal(t, []string{"error", "checksum"}, []string{finding.Severity, finding.Kind})
+	require.True(t, strings.HasSuffix(victim, finding.Object), finding.Object)
+	var last struct {
+		Summary struct{ Errors, Warnings, Streams int }
+	}
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &last))
+	require.Equal(t, []int{1, 0, 2}, []int{last.Summary.Errors, last.Summary.Warnings, last.Summary.Streams})
+	require.Zero(t, runFsck(t, "--data", data, "--quick").code, "the ends of the objects are good")
+}
+
+// TestFsckRepairsOrphans: what a server left that was killed, another later.
+func TestFsckRepairsOrphans(t *testing.T) {
+	data := served(t)
+	server := launch(t, data, nil) // fences the first start
+	stop(t, server, syscall.SIGTERM)
+	segment := segmentFiles(t, data)[0]
+	content, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	orphan := filepath.Join(filepath.Dir(segment), "00000000000000ff.seg")
+	require.NoError(t, os.WriteFile(orphan, content, 0o600))
+
+	found := runFsck(t, "--data", data)
+	require.Equal(t, 1, found.code)
+	require.Contains(t, found.out, ": orphan: nothing refers to its")
+	repaired := runFsck(t, "--data", data, "--repair")
+	require.Zero(t, repaired.code, repaired)
+	require.Contains(t, repaired.out, "; repaired")
+	require.Contains(t, repaired.out, "1 warning, 1 of them repaired")
+	require.NoFileExists(t, orphan)
+	require.FileExists(t, segment)
+	require.Zero(t, runFsck(t, "--data", data).code)
+}
+
+func TestFsckRefuses(t *testing.T) {
+	for _, flags := range [][]string{
+		{"--data", ""}, {"--parallel", "0"}, {"--parallel", "257"}, {"--storage", "mem://"}, {"--storage", "nonsense"}, {"extra"}, {"--nonsense"},
+	} {
+		r := runFsck(t, flags...)
+		require.Equal(t, 2, r.code, flags)
+		requireOneLine(t, r.err)
+	}
+	empty := t.TempDir()
+	for _, flags := range [][]string{
+		{"--data", empty},
+		{"--meta-url", "sqlite://" + empty + "/none.db"},
+		{"--meta-url", "mysql://x", "--storage", "file://" + empty},
+		{"--meta-url", "postgres://127.0.0.1:1/x?connect_timeout=1", "--storage", "file://" + empty},
+	} {
+		r := runFsck(t, flags...)
+		require.Equal(t, 3, r.code, flags)
+		requireOneLine(t, r.err)
+	}
+	entries, err := os.ReadDir(empty)
+	require.NoError(t, err)
+	require.Empty(t, entries, "nothing was made where nothing was")
+}
