@@ -101,9 +101,23 @@ func (e *Engine) checkType(ctx context.Context, st *statemachine.Stream, r *stre
 		}
 		*st = fresh
 	}
-	if stream.IsJSON(st.Config.ContentType) && !r.JSONChecked {
-		return checkJSON(r.Records)
+	if !stream.IsJSON(st.Config.ContentType) || r.JSONChecked {
+		return nil
 	}
+	refused := checkJSON(r.Records)
+	if refused == nil {
+		return nil
+	}
+	fresh, err := e.settled(ctx, st.Name) // the name may have been bound anew
+	switch {
+	case err != nil:
+		return err
+	case fresh.Closed:
+		return closedError(fresh.Name, fresh.Tail)
+	case stream.IsJSON(fresh.Config.ContentType):
+		return refused
+	}
+	*st = fresh
 	return nil
 }
 

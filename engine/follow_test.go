@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,6 +249,30 @@ func TestTwoEnginesOnOneLog(t *testing.T) {
 	require.Equal(t, stream.CodeNotFound, codeOf(t, err), "a stale view does not make an append succeed")
 	b.create(t, "s", "text/plain")
 	require.EqualValues(t, 0, a.append(t, "s", "again").First, "the name is resolved anew")
+}
+
+// TestAStaleTypeRefusesNothing: the name is a text stream's by now, and only this
+// node has not heard of it.
+func TestAStaleTypeRefusesNothing(t *testing.T) {
+	w := newWorld(t)
+	var behind atomic.Bool
+	log := w.log.Peer()
+	log.Before = func(_ context.Context, call string) error {
+		switch {
+		case call == "head":
+			behind.Store(false)
+		case call == "read" && behind.Load():
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	a, b := w.startOn(log, nil), w.start(nil)
+	a.create(t, "s", "application/json", "1")
+	require.Equal(t, []string{"1"}, b.read(t, "s", 0, 100))
+	behind.Store(true)
+	require.NoError(t, b.Delete(t.Context(), "s"))
+	b.create(t, "s", "text/plain")
+	require.EqualValues(t, 0, a.append(t, "s", "no JSON").First)
 }
 
 func TestLocalReadsCatchUpForOffsetsAhead(t *testing.T) {
