@@ -51,8 +51,8 @@ func (j *collect) step(ctx context.Context, _ time.Time) (more bool, err error) 
 		ripe, next = ripe[:collectBatch], ripe[collectBatch].Slot
 	}
 	j.slot = next // also past what cannot be deleted
-	err = j.collect(ctx, ripe)
-	return next != 0 && err == nil, err
+	freed, err := j.collect(ctx, ripe)
+	return next != 0 && (err == nil || freed > 0), err
 }
 
 // sort picks the segments to doom now and those whose grace is over.
@@ -85,13 +85,13 @@ func (j *collect) doom(ctx context.Context, slots []uint32) error {
 	return nil
 }
 
-// collect deletes the objects of doomed segments and frees the slots of those
-// that are deleted. Which object a segment has follows from its row, so that an
+// collect deletes the objects of doomed segments, frees the slots of those that
+// are deleted, and says how many. Which object a segment has follows from its row, so that an
 // old row names an object that nothing refers to even when its slot has another
 // segment by now.
-func (j *collect) collect(ctx context.Context, list []statemachine.Slotted) error {
+func (j *collect) collect(ctx context.Context, list []statemachine.Slotted) (freed int, err error) {
 	if len(list) == 0 {
-		return nil
+		return 0, nil
 	}
 	keys := make([]string, len(list))
 	for i := range list {
@@ -114,10 +114,10 @@ func (j *collect) collect(ctx context.Context, list []statemachine.Slotted) erro
 	j.cfg.Cache.Evict(ids...)
 	if len(slots) > 0 {
 		if _, err := j.cfg.Replica.Propose(ctx, &commands.Collected{Slots: slots}); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return failed
+	return len(slots), failed
 }
 
 // same tells whether two rows are of one segment.

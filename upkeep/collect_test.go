@@ -3,6 +3,7 @@ package upkeep_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +101,27 @@ func TestWhatCannotBeDeletedStaysAndTheRestGoes(t *testing.T) {
 	w.pass(t, n, 3*time.Minute)
 	requireObjects(t, w, n, true)
 	require.Zero(t, n.status(t, "collect").Backlog)
+}
+
+// TestDeletesThatFailNowAndThenOnlySlowCollectionDown: steps that get on do not
+// pause longer and longer.
+func TestDeletesThatFailNowAndThenOnlySlowCollectionDown(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(t, 0)
+	kill(t, n, "dead", 6000)
+	var deletes atomic.Int64
+	w.faults.SetPlan(func(op faultbucket.Op) (d faultbucket.Decision) {
+		if op.Kind == faultbucket.Delete && deletes.Add(1)%50 == 0 {
+			d.Before = faultbucket.Fail(op)
+		}
+		return d
+	})
+	w.clock.Add(2 * time.Minute.Milliseconds()) // for the grace
+	for range 180 {
+		w.clock.Add(time.Second.Milliseconds())
+		_ = n.Step(t.Context(), w.now())
+	}
+	require.Less(t, n.View().Counts().Dead, uint64(600))
 }
 
 func TestABucketThatIsGoneForAnHour(t *testing.T) {

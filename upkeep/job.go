@@ -11,7 +11,8 @@ type job interface {
 	// backlog is how much there is to do, in the job's own unit, as far as the
 	// state shows it. It is cheap.
 	backlog() uint64
-	// step does a bounded piece of it. more says that another is to be done now.
+	// step does a bounded piece of it. more says that another is to be done now, or
+	// with an error soon, since a part of this one was done.
 	step(ctx context.Context, now time.Time) (more bool, err error)
 }
 
@@ -71,6 +72,9 @@ func (r *runner) finished(now time.Time, more bool, err error) {
 		s.Failed++
 		s.Error = err.Error()
 		r.pause = min(max(2*r.pause, leastPause), longestPause)
+		if more { // it gets on: a service that fails now and then only slows it down
+			r.pause = leastPause
+		}
 		r.next = now.Add(r.pause)
 		return
 	case more:
