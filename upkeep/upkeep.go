@@ -120,8 +120,7 @@ func New(cfg Config) (*Upkeep, error) {
 	node, epoch := cfg.Replica.Node()
 	u := &Upkeep{cfg: cfg, holder: commands.Holder{Node: node, Epoch: epoch}}
 	u.pace = rate.NewLimiter(rate.Limit(cfg.Bandwidth), int(min(cfg.Bandwidth, 1<<30)))
-	u.compact = &compact{Upkeep: u}
-	u.jobs = append(u.jobsOf(), newRunner("compact", LookEvery, u.compact))
+	u.jobs = u.makeJobs()
 	return u, nil
 }
 
