@@ -39,6 +39,7 @@ type config struct {
 	retentionAge    cli.Age
 	retentionBytes  uint64
 	maxExtents      uint64
+	keepRows        int
 	compactRate     int64
 	corsOrigin      string
 	logFormat       string
@@ -74,9 +75,10 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.sseMaxDuration, "sse-max-duration", 55*time.Second, "how long an event stream lasts before the client reconnects")
 	f.StringVar(&c.reads, "reads", "head", "head: reads first learn the log's head; local: reads answer from what this node has applied")
 	f.Var(&c.retentionAge, "retention-age", "remove records older than this (7d, 36h, 3600) from streams that state no age of their own; 0 keeps all")
-	f.Uint64Var(&c.retentionBytes, "retention-bytes", 0, "keep so many bytes of a stream that states no number of its own; 0 keeps all")
-	f.Uint64Var(&c.maxExtents, "max-extents", 16<<20, "pieces that all streams may lie in, some 32 bytes of memory each; beyond it appends are refused until compaction has caught up")
-	f.Int64Var(&c.compactRate, "compact-bandwidth", 32<<20, "bytes a second that compaction may read and write")
+	f.Uint64Var(&c.retentionBytes, "retention-bytes", 0, "keep the last so many bytes of streams that state no number of their own; 0 keeps all")
+	f.Uint64Var(&c.maxExtents, "max-extents", 16<<20, "extents that all streams together may have, some 32 bytes of memory each; appends are slowed in its last eighth and refused beyond it until compaction has caught up")
+	f.Int64Var(&c.compactRate, "compact-bandwidth", 32<<20, "bytes a second that compaction may read and write together")
+	f.IntVar(&c.keepRows, "keep-rows", 10_000, "newest rows of the command log that stay in SQL once they are archived; a node that lags further starts anew from a snapshot")
 	f.StringVar(&c.corsOrigin, "cors-origin", "*", "origin that browsers may call from")
 	f.StringVar(&c.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -106,6 +108,7 @@ func (c *config) validate() error {
 		{c.retentionBytes <= stream.MaxRetentionBytes, fmt.Sprintf("--retention-bytes %d: at most %d", c.retentionBytes, stream.MaxRetentionBytes)},
 		{c.maxExtents >= 1000, fmt.Sprintf("--max-extents %d: at least 1000", c.maxExtents)},
 		{c.compactRate >= 1<<20, fmt.Sprintf("--compact-bandwidth %d: at least 1048576", c.compactRate)},
+		{c.keepRows >= 1, fmt.Sprintf("--keep-rows %d: at least 1", c.keepRows)},
 		{c.logFormat == "text" || c.logFormat == "json", fmt.Sprintf("--log-format %q: text or json", c.logFormat)},
 		{!strings.ContainsAny(c.corsOrigin, "\r\n"), "--cors-origin: one line"},
 	} {

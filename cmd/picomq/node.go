@@ -69,7 +69,10 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 	if n.bucket, err = openBucket(ctx, c.storage); err != nil {
 		return nil, err
 	}
-	if n.replica, err = replica.Open(ctx, replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish}); err != nil {
+	n.replica, err = replica.Open(ctx, replica.Config{
+		Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, KeepRows: c.keepRows,
+	})
+	if err != nil {
 		return nil, err
 	}
 	identity, err := n.register(ctx, c.data, wanted)

@@ -32,6 +32,7 @@ var badFlags = map[string][]string{
 	"retention-bytes":   {"-1", "1GB", "9007199254740992"},
 	"max-extents":       {"0", "999", "-1"},
 	"compact-bandwidth": {"0", "-1", "32MB"},
+	"keep-rows":         {"0", "-1", "10k"},
 	"cors-origin":       {"a\nb"},
 	"log-format":        {"", "xml"},
 	"log-level":         {"", "loud"},
