@@ -13,6 +13,8 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZTIME ?= 10s
 KILLS ?= 10
+SOAK ?= 2m
+MONTH ?= 1000000
 BENCH ?= .
 COUNT ?= 1
 # Packages that `unit`, `race`, `bench` and `cover` look at. The crash test has a target of its own: it drives the
@@ -44,12 +46,13 @@ docker: ## Build the container image picomq:VERSION
 ##@ Test
 
 .PHONY: test
-test: setup unit conformance crash ## Run every test: units, both databases, protocol suite, real clients, kill -9
+test: setup unit conformance crash soak ## Run every test: units, both databases, protocol suite, real clients, kill -9, soak
 	@echo
 	@echo "make test: all passed"
 	@echo "  - Go tests of $$(go list ./... | wc -l) packages, the SQL log on SQLite and on PostgreSQL"
 	@echo "  - the official Durable Streams suite but for subscriptions, the TypeScript client, a browser, HTTP/1.1, HTTP/2 and curl through restarts"
 	@echo "  - $(KILLS) kills of the server under load, nothing acknowledged lost"
+	@echo "  - $(SOAK) of nodes that crash while everything else fails now and then, nothing lost and nothing left over"
 
 .PHONY: setup
 setup: conformance/node_modules/.package-lock.json ## Install what the tests need and is missing
@@ -70,6 +73,14 @@ conformance: setup build ## Run the official suite and the real clients against 
 .PHONY: crash
 crash: build ## Kill the server KILLS times under load and check every acknowledged record
 	cd internal/crash && go test -count=1 -kills $(KILLS)
+
+.PHONY: soak
+soak: ## Let nodes live under faults and crashes for SOAK, and check every read and what is left at the end
+	cd internal/soak && go test -count=1 -timeout 0 -run TestNothingIsLost -soak $(SOAK)
+
+.PHONY: month
+month: ## Live through a simulated month with MONTH streams
+	cd internal/soak && go test -count=1 -timeout 0 -run TestAMonth -month $(MONTH)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME

@@ -12,6 +12,7 @@ import (
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/internal/fsck"
 	"github.com/picomq/picomq/replica/archive"
 	"github.com/picomq/picomq/statemachine"
 )
@@ -32,7 +33,26 @@ func (w *world) accounted(ctx context.Context, l *life) (err error) {
 	if err := w.objectsAccounted(ctx, l, log, bucket); err != nil {
 		return err
 	}
-	return w.replayed(ctx, log, bucket)
+	if err := w.replayed(ctx, log, bucket); err != nil {
+		return err
+	}
+	return w.checked(ctx, log, bucket)
+}
+
+// checked is what fsck has to say: nothing but what is as it should be.
+func (w *world) checked(ctx context.Context, log backing, bucket *blob.Bucket) error {
+	var found []string
+	report, err := fsck.Run(ctx, fsck.Config{
+		Log: log, Bucket: bucket, Deep: true,
+		Found: func(f fsck.Finding) { found = append(found, f.String()) },
+	})
+	if err != nil {
+		return w.failf("fsck: %w", err)
+	}
+	if !report.Clean() {
+		return w.failf("fsck found\n%s", strings.Join(found, "\n"))
+	}
+	return nil
 }
 
 // objectsAccounted compares the keys in the bucket with those there must be.
