@@ -130,6 +130,23 @@ func TestFsckRepairsOrphans(t *testing.T) {
 	require.Zero(t, runFsck(t, "--data", data).code)
 }
 
+// TestFsckWhoseOutputIsReadNoMore ends quietly, as other commands do.
+func TestFsckWhoseOutputIsReadNoMore(t *testing.T) {
+	data := served(t)
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	var errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), binary, "fsck", "--data", data)
+	cmd.Stdout, cmd.Stderr = writer, &errs
+	_ = cmd.Run() // how it ended is in ProcessState
+	require.NoError(t, writer.Close())
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	require.Equal(t, syscall.SIGPIPE, status.Signal())
+	require.Empty(t, errs.String())
+}
+
 func TestFsckRefuses(t *testing.T) {
 	for _, flags := range [][]string{
 		{"--data", ""}, {"--parallel", "0"}, {"--parallel", "257"}, {"--storage", "mem://"}, {"--storage", "nonsense"}, {"extra"}, {"--nonsense"},

@@ -51,8 +51,8 @@
 // # Bounds
 //
 // The state takes the memory that it takes in a server, once. Beside it: 40
-// bytes for each segment, 40 for each of at most about [batchExtents] extents at
-// a time, and for each of [Config.Parallel] workers one object of up to
+// bytes for each segment, 40 for each of about a million extents at a time, and
+// for each of [Config.Parallel] workers one object of up to
 // [wholeBytes], or of a larger one [windowBytes] or one block. Findings are
 // handed out as they are made, and at most [maxPending] held back.
 //
@@ -60,6 +60,7 @@
 //
 // What a record says. That times never fall from one segment of a stream to the
 // next; they are compared within a segment, and with the bounds that the log has
-// for it. Segments that nothing refers to, but for their size. Whether the rest
+// for it. Segments that nothing refers to, but that they are
+// there. Whether the rest
 // of the archive is newer than what the log recorded of it.
 package fsck

@@ -64,11 +64,21 @@ type server struct {
 	stop     func()
 }
 
+// nodeLog is a log as a node needs it.
+type nodeLog interface {
+	replica.Log
+	upkeep.Leases
+}
+
 // serve starts a node; number 0 takes a new one.
 func (w *world) serve(t *testing.T, number commands.NodeID) *server {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	hub, log := engine.NewHub(), w.log.Peer()
+	return w.serveOn(t, w.log.Peer(), number)
+}
+
+func (w *world) serveOn(t *testing.T, log nodeLog, number commands.NodeID) *server {
+	t.Helper()
+	quiet, hub := slog.New(slog.DiscardHandler), engine.NewHub()
 	r, err := replica.Open(t.Context(), replica.Config{
 		Log: log, Bucket: w.bucket, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 10 * time.Millisecond,
 		SnapshotBytes: 1500, KeepRows: 3,
@@ -132,6 +142,11 @@ func (s *server) propose(cmd commands.Command) statemachine.Result {
 	return d.Results[0]
 }
 
+// holderOf is who a node is to a lease.
+func holderOf(s *server) commands.Holder {
+	return commands.Holder{Node: commands.NodeID(s.identity.Node), Epoch: commands.Epoch(s.identity.Epoch)}
+}
+
 func bodies(texts []string) (records []stream.Record) {
 	for _, text := range texts {
 		records = append(records, stream.Record{Body: []byte(text)})
@@ -190,8 +205,15 @@ func populate(t *testing.T) *world {
 // its row.
 func (w *world) sweepSnapshots(t *testing.T) {
 	t.Helper()
+	w.sweep(t, w.log)
+}
+
+func (w *world) sweep(t *testing.T, log nodeLog) {
+	t.Helper()
+	list, err := log.Snapshots(t.Context())
+	require.NoError(t, err)
 	named := map[string]bool{}
-	for _, x := range w.snapshots(t) {
+	for _, x := range list {
 		named[x.Key] = true
 	}
 	for _, key := range w.keys(t, "snapshots/") {

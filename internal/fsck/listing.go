@@ -16,10 +16,7 @@ const keepSnapshots = 2
 
 // listSnapshots looks for snapshot objects that the log does not name.
 func (c *checker) listSnapshots(ctx context.Context) error {
-	r, err := c.newRepairs(ctx)
-	if err != nil {
-		return err
-	}
+	r := &repairs{checker: c}
 	named, confirmed, oldest := map[string]bool{}, 0, commands.Index(0)
 	for i := range c.snapshots {
 		s := &c.snapshots[i]
@@ -65,10 +62,7 @@ func (c *checker) orphanSnapshot(ctx context.Context, r *repairs, o *blob.ListOb
 
 // listSegments compares the bucket's segments with the log's.
 func (c *checker) listSegments(ctx context.Context) error {
-	r, err := c.newRepairs(ctx)
-	if err != nil {
-		return err
-	}
+	r := &repairs{checker: c}
 	c.known = takeCatalogue(c.view)
 	for o, err := range list(ctx, c.Bucket, c.area(segmentArea), "") {
 		if err == nil {

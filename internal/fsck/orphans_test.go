@@ -135,6 +135,19 @@ func TestRepairIsRefused(t *testing.T) {
 	require.Contains(t, f.list[0].What, "could not be deleted: ")
 }
 
+// TestNothingToRepair: then no lease is taken.
+func TestNothingToRepair(t *testing.T) {
+	w := populate(t)
+	log := w.log.Peer()
+	log.Before = func(_ context.Context, call string) error {
+		require.NotContains(t, call, "lease")
+		return nil
+	}
+	f := w.check(t, repair, func(c *fsck.Config) { c.Log = log })
+	f.requireOnly(t)
+	require.Empty(t, f.info(fsck.Refused))
+}
+
 // TestTheLeaseIsTheOneOfUpkeep: who repairs keeps upkeep from its work.
 func TestTheLeaseIsTheOneOfUpkeep(t *testing.T) {
 	w := newWorld(t)

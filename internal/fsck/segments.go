@@ -11,15 +11,18 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-const (
-	// batchExtents is about how many extents are looked at together, and
-	// batchSegments how many segments at most.
-	batchExtents  = 1 << 20
-	batchSegments = 1 << 16
-	// holdersAtOnce is about how many extents are copied from the state at a time.
-	holdersAtOnce = 1 << 14
-	lastStream    = stream.ID(1<<48 - 1)
-)
+// atOnce bounds what is in memory at a time. Tests make it small.
+var atOnce = struct {
+	extents  int // that are looked at together, with their segments; about
+	segments int // of those, at most
+	held     int // extents that are copied from the state at a time; about
+	streams  int // that are copied from the state at a time
+	ofStream int // extents of one stream, likewise
+	deletes  int // orphans that are deleted together
+}{extents: 1 << 20, segments: 1 << 16, held: 1 << 14, streams: 1000, ofStream: 4096, deletes: 1000}
+
+// lastStream is above every stream of a log.
+const lastStream = stream.ID(1<<48 - 1)
 
 // reference is an extent as its segment sees it.
 type reference struct {
@@ -41,7 +44,7 @@ func (r *reference) offset(ordinal uint32) stream.Offset {
 // batch is consecutive segments and what refers to them.
 type batch struct {
 	segments []statemachine.Slotted
-	extents  uint64
+	extents  int
 	refs     map[uint32][]reference // by slot
 }
 
@@ -54,7 +57,7 @@ func (c *checker) checkSegments(ctx context.Context) error {
 			continue
 		}
 		b.segments = append(b.segments, *s)
-		if b.extents += uint64(s.Extents); b.extents >= batchExtents || len(b.segments) == batchSegments {
+		if b.extents += int(s.Extents); b.extents >= atOnce.extents || len(b.segments) >= atOnce.segments {
 			if err := c.checkBatch(ctx, &b); err != nil {
 				return err
 			}
@@ -111,12 +114,12 @@ func (c *checker) checkBatch(ctx context.Context, b *batch) error {
 func (c *checker) gather(b *batch) {
 	b.refs = make(map[uint32][]reference, len(b.segments))
 	for i := range b.segments {
-		b.refs[b.segments[i].Slot] = make([]reference, 0, min(b.segments[i].Extents, batchExtents))
+		b.refs[b.segments[i].Slot] = make([]reference, 0, min(int(b.segments[i].Extents), atOnce.extents))
 	}
 	from, to := b.segments[0].Slot, b.segments[len(b.segments)-1].Slot
 	in := func(slot uint32) bool { return from <= slot && slot <= to }
 	for after := stream.ID(0); ; {
-		held, next := c.view.Holders(after, lastStream, in, holdersAtOnce)
+		held, next := c.view.Holders(after, lastStream, in, atOnce.held)
 		for i := range held {
 			for _, e := range held[i].Extents {
 				b.refs[e.Segment] = append(b.refs[e.Segment], reference{held[i].ID, e.First, e.Ordinal, e.Count(), e.Bytes, e.Cut()})

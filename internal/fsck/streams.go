@@ -7,11 +7,6 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-const (
-	streamsAtOnce = 1000
-	extentsAtOnce = 4096
-)
-
 // reportIt is what to do about a state that commands cannot have made.
 const reportIt = "keep the log and the snapshots, and report it"
 
@@ -24,7 +19,7 @@ func (c *checker) checkStreams(ctx context.Context) error {
 		}
 		c.progress("streams", c.report.Streams, total)
 		var page []statemachine.Stream
-		page, more = c.view.List("", after, streamsAtOnce)
+		page, more = c.view.List("", after, atOnce.streams)
 		for i := range page {
 			c.checkStream(&page[i])
 			after = page[i].Name
@@ -38,7 +33,7 @@ func (c *checker) checkStream(st *statemachine.Stream) {
 	c.report.Extents += uint64(st.Extents)
 	j := joint{at: st.Start}
 	for from := st.Start; ; {
-		extents := c.view.Extents(st.ID, from, extentsAtOnce)
+		extents := c.view.Extents(st.ID, from, atOnce.ofStream)
 		for i := range extents {
 			e := &extents[i]
 			if kind, what := j.add(e.First, e.End()); kind != "" {
@@ -46,7 +41,7 @@ func (c *checker) checkStream(st *statemachine.Stream) {
 			}
 			c.checkIn(st, e)
 		}
-		if len(extents) < extentsAtOnce {
+		if len(extents) < atOnce.ofStream {
 			break
 		}
 		from = extents[len(extents)-1].End()
