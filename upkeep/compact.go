@@ -40,15 +40,25 @@ type compact struct {
 	bad   map[blobwal.SegmentID]time.Time // segments that cannot be read, since when
 	plan  plan
 	at    commands.Index // of the state that the plan was made for
+	again time.Time      // when to plan again at the earliest
 }
 
-// backlog is the segments that the next step would rewrite.
+// slowPlan is how long a plan may take before the next one has to wait.
+const slowPlan = 50 * time.Millisecond
+
+// backlog is the segments that the next step would rewrite. Planning looks at
+// every segment: where there are so many that it is slow, it takes a twentieth of
+// the time.
 func (j *compact) backlog() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	view := j.cfg.Replica.View()
-	if at := view.Index(); at != j.at {
+	begun := time.Now()
+	if at := view.Index(); at != j.at && !begun.Before(j.again) {
 		j.plan, j.at = choose(view, j.cfg.PackedBytes, j.usable), at
+		if took := time.Since(begun); took >= slowPlan {
+			j.again = begun.Add(20 * took)
+		}
 	}
 	return uint64(len(j.plan.inputs))
 }
@@ -66,7 +76,7 @@ func idOf(g *statemachine.Slotted) blobwal.SegmentID {
 func (j *compact) step(ctx context.Context, _ time.Time) (more bool, err error) {
 	j.mu.Lock()
 	p := j.plan
-	j.at = 0 // plan anew, whatever comes of this
+	j.plan, j.at = plan{}, 0 // plan anew, whatever comes of this
 	j.mu.Unlock()
 	if len(p.inputs) == 0 {
 		return false, nil

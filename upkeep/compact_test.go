@@ -269,7 +269,7 @@ func TestASegmentThatCannotBeReadHoldsUpNothingElse(t *testing.T) {
 // TestCompactionResumes: wherever it is interrupted, nothing is lost, and the
 // next one does what is left.
 func TestCompactionResumes(t *testing.T) {
-	for fail := 1; ; fail++ {
+	for fail := 1; ; fail += 5 {
 		w := newWorld(t)
 		x := &tale{t: t, w: w, s: w.serve(t, 1, 1<<10), random: mathrand.New(mathrand.NewPCG(7, 7)), streams: map[stream.Name]*keeps{}}
 		for range 80 {
