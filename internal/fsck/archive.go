@@ -72,13 +72,21 @@ func (w *chain) object(ctx context.Context, o *blob.ListObject) error {
 	case err == nil:
 		w.follow(&header)
 		return nil
-	case errors.Is(err, archive.ErrDamaged), errors.Is(err, archive.ErrVersion), gcerrors.Code(err) == gcerrors.NotFound:
+	case isBroken(err):
 		w.fail(Damaged, o.Key, restoreArchive, "%v", err)
 		w.at, w.certain = archive.Link{Last: commands.Position{Index: span.Last}}, false
 		return nil
 	default:
 		return err
 	}
+}
+
+// isBroken tells an archive that is not as it was written from one that could not
+// be read.
+func isBroken(err error) bool {
+	var chain *archive.ChainError
+	return errors.Is(err, archive.ErrDamaged) || errors.Is(err, archive.ErrVersion) || errors.As(err, &chain) ||
+		gcerrors.Code(err) == gcerrors.NotFound
 }
 
 // beyond is about an object of rows that the log does not say are archived.

@@ -144,6 +144,7 @@ func TestMissingWhatNothingRefersTo(t *testing.T) {
 		if s := &list[i]; s.Dead() && s.Doomed == 0 {
 			w.delete(t, keyOf(&s.Segment))
 			w.check(t).requireOnly(t, "warning missing "+keyOf(&s.Segment))
+			w.check(t, w.besideACluster).requireOnly(t)
 			return
 		}
 	}
@@ -158,7 +159,7 @@ func TestTheBucketIsAway(t *testing.T) {
 	w.check(t).requireOnly(t)
 	for _, key := range []string{key, w.keys(t, "snapshots/")[0], w.keys(t, "archive/")[0], blobwal.IdentityKey} {
 		w.failing(key, 1000)
-		f := w.check(t)
+		f := w.check(t, deep)
 		require.ErrorContains(t, f.err, "injected")
 		require.Empty(t, f.faults())
 	}

@@ -32,7 +32,7 @@ func list(ctx context.Context, bucket *blob.Bucket, prefix, delimiter string) it
 }
 
 // readAtMost reads an object, and of a larger one the beginning. One that is not
-// there is empty.
+// there is nil.
 func readAtMost(ctx context.Context, bucket *blob.Bucket, key string, most int64) (p []byte, err error) {
 	r, err := bucket.NewReader(ctx, key, nil)
 	if gcerrors.Code(err) == gcerrors.NotFound {

@@ -80,11 +80,10 @@ func (c *checker) unknown(key, what string) {
 // maxSmall bounds what is read of an object that holds a line.
 const maxSmall = 4 << 10
 
-// small reads an object that holds a line. One that is gone since it was listed
-// is empty.
-func (c *checker) small(ctx context.Context, key string) (string, error) {
-	text, err := retry(ctx, func() ([]byte, error) { return readAtMost(ctx, c.Bucket, key, maxSmall) })
-	return string(text), err
+// small reads an object that holds a line, unless it is gone since it was listed.
+func (c *checker) small(ctx context.Context, key string) (text string, there bool, err error) {
+	line, err := retry(ctx, func() ([]byte, error) { return readAtMost(ctx, c.Bucket, key, maxSmall) })
+	return string(line), line != nil, err
 }
 
 // marks reads how far the nodes had applied the log.
@@ -93,9 +92,12 @@ func (c *checker) marks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		text, err := c.small(ctx, o.Key)
+		text, there, err := c.small(ctx, o.Key)
 		if err != nil {
 			return err
+		}
+		if !there {
+			continue
 		}
 		var node commands.NodeID
 		var at commands.Position
@@ -129,9 +131,12 @@ func (c *checker) markers(ctx context.Context) error {
 			c.unknown(o.Key, "it is not named like the marker of a node's start")
 			continue
 		}
-		text, err := c.small(ctx, o.Key)
+		text, there, err := c.small(ctx, o.Key)
 		if err != nil {
 			return err
+		}
+		if !there {
+			continue
 		}
 		var digits []byte
 		if _, err := fmt.Sscanf(text, "picomq incarnation 1 %x\n", &digits); err != nil || len(digits) != len(commands.Incarnation{}) {

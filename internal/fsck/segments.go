@@ -70,7 +70,7 @@ func (c *checker) checkSegments(ctx context.Context) error {
 // checkDead is about a segment that nothing refers to.
 func (c *checker) checkDead(s *statemachine.Slotted) {
 	switch listed := c.known.listed[s.Slot]; {
-	case listed == 0 && s.Doomed == 0:
+	case listed == 0 && s.Doomed == 0 && !c.shared: // else it may have been collected since
 		c.warn(Missing, c.key(&s.Segment), "nothing refers to it: none is needed", "the log has a segment of %d bytes there", s.Size)
 	case listed != 0:
 		c.noteOf(Waiting, c.key(&s.Segment), listed-1)

@@ -221,7 +221,7 @@ func (r *replay) fromArchive(ctx context.Context) error {
 		return r.apply(row, until.Index)
 	})
 	switch {
-	case ctx.Err() != nil || errors.Is(err, ErrIncomplete):
+	case ctx.Err() != nil || errors.Is(err, ErrIncomplete) || (err != nil && !isBroken(err)):
 		return err
 	case err != nil:
 		r.fail(Damaged, path.Dir(r.archive.Key), "restore the objects that are missing or damaged from a copy",
