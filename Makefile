@@ -80,7 +80,7 @@ soak: ## Let nodes live under faults and crashes for SOAK, and check every read 
 
 .PHONY: month
 month: ## Live through a simulated month with MONTH streams
-	cd internal/soak && go test -count=1 -timeout 0 -run TestAMonth -month $(MONTH)
+	cd internal/soak && go test -count=1 -timeout 0 -run TestAMonth -month $(MONTH) -days 30
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME

@@ -25,11 +25,11 @@ func (w *world) accounted(ctx context.Context, l *life) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	bucket, err := w.openBucket()
+	bucket, free, err := w.openBucket()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bucket.Close()) }()
+	defer func() { err = errors.Join(err, free()) }()
 	if err := w.objectsAccounted(ctx, l, log, bucket); err != nil {
 		return err
 	}

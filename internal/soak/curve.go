@@ -57,24 +57,24 @@ func (w *world) watch(ctx context.Context) error {
 // look takes a point, without faults.
 func (w *world) look(ctx context.Context, l *life) error {
 	p := pointOf(l.replica.View())
-	p.At = time.Since(w.began)
+	p.At = w.now().Sub(w.began)
 	rows, err := l.log.RowCount(ctx)
 	if err != nil {
 		return err
 	}
 	p.Rows = rows
-	bucket, err := w.openBucket()
+	bucket, free, err := w.openBucket()
 	if err != nil {
 		return err
 	}
 	for _, err := range objects(ctx, bucket) {
 		if err != nil {
-			return errors.Join(err, bucket.Close())
+			return errors.Join(err, free())
 		}
 		p.Objects++
 	}
 	w.curve.add(p)
-	return bucket.Close()
+	return free()
 }
 
 // pointOf is what a state shows of a point.

@@ -19,16 +19,20 @@ import (
 	"github.com/picomq/picomq/upkeep"
 )
 
-// The bounds of a node, all tiny.
-const (
-	packedBytes   = 32 << 10
-	grace         = time.Second
-	keepRows      = 200
-	snapshotBytes = 128 << 10
-	snapshotAge   = time.Second
-	// haste is by what the jobs' own clock runs faster than log time.
-	haste = 10
-)
+// bounds are those of a node.
+type bounds struct {
+	packedBytes   int
+	tailBytes     int // cached of what was uploaded
+	blockBytes    int // and of what was read
+	segmentBytes  int
+	grace         time.Duration
+	keepRows      int
+	snapshotBytes int64
+	snapshotAge   time.Duration
+	deadline      time.Duration // of an upload
+	sweepAfter    time.Duration
+	sweepEvery    time.Duration
+}
 
 // life is one start of a node.
 type life struct {
@@ -38,6 +42,7 @@ type life struct {
 	upkeep  *upkeep.Upkeep
 	cache   *blockcache.Cache
 	bucket  *blob.Bucket
+	free    func() error // closes the bucket; nil before it is open
 	log     backing
 	quit    context.CancelFunc // of the jobs
 	jobs    sync.WaitGroup
@@ -66,20 +71,21 @@ func (w *world) start(ctx context.Context, number *commands.NodeID, seed uint64)
 	if l.log, err = w.openLog(ctx); err != nil {
 		return nil, err
 	}
-	inner, err := w.openBucket()
+	inner, free, err := w.openBucket()
 	if err != nil {
 		return nil, err
 	}
 	l.bucket, _ = faultbucket.Wrap(inner, l.plan)
+	l.free = free
 	return l, l.open(ctx, w, number)
 }
 
 func (l *life) open(ctx context.Context, w *world, number *commands.NodeID) (err error) {
-	quiet := slog.New(slog.DiscardHandler)
+	quiet, b := slog.New(slog.DiscardHandler), &w.bounds
 	hub, log := engine.NewHub(), &journal{backing: l.log, faults: l.faults}
 	l.replica, err = replica.Open(ctx, replica.Config{
 		Log: log, Bucket: l.bucket, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 20 * time.Millisecond, CallTimeout: 2 * time.Second,
-		QueueTimeout: 2 * time.Second, SnapshotBytes: snapshotBytes, SnapshotAge: snapshotAge, KeepRows: keepRows,
+		QueueTimeout: 2 * time.Second, SnapshotBytes: b.snapshotBytes, SnapshotAge: b.snapshotAge, KeepRows: b.keepRows,
 	})
 	if err != nil {
 		return err
@@ -88,21 +94,20 @@ func (l *life) open(ctx context.Context, w *world, number *commands.NodeID) (err
 	if err != nil {
 		return err
 	}
-	// Of the last uploads only some are still in memory, so that others are read.
-	l.cache, err = blockcache.New(blockcache.Config{Bucket: l.bucket, Cluster: identity.Cluster, TailBytes: 256 << 10, BlockBytes: 1 << 20, Logger: quiet})
+	l.cache, err = blockcache.New(blockcache.Config{Bucket: l.bucket, Cluster: identity.Cluster, TailBytes: b.tailBytes, BlockBytes: b.blockBytes, Logger: quiet})
 	if err != nil {
 		return err
 	}
 	l.Engine, err = engine.New(engine.Config{
 		Replica: l.replica, Hub: hub, Cache: l.cache, Logger: quiet, Now: w.now, AppendTimeout: 10 * time.Second, SyncTimeout: 200 * time.Millisecond,
-		Writer: blobwal.WriterConfig{Bucket: l.bucket, Deadline: 500 * time.Millisecond, Identity: identity, SegmentBytes: 32 << 10},
+		Writer: blobwal.WriterConfig{Bucket: l.bucket, Deadline: b.deadline, Identity: identity, SegmentBytes: b.segmentBytes},
 	})
 	if err != nil {
 		return err
 	}
 	l.upkeep, err = upkeep.New(upkeep.Config{
 		Replica: l.replica, Leases: log, Bucket: l.bucket, Cache: l.cache, Segments: l.Engine, Identity: identity, Logger: quiet,
-		PackedBytes: packedBytes, Bandwidth: 1 << 40, Grace: grace, SweepAfter: 2 * time.Second, SweepEvery: 20 * time.Second,
+		PackedBytes: b.packedBytes, Bandwidth: 1 << 40, Grace: b.grace, SweepAfter: b.sweepAfter, SweepEvery: b.sweepEvery,
 	})
 	return err
 }
@@ -185,8 +190,8 @@ func (l *life) stop() {
 	if l.cache != nil {
 		l.cache.Close()
 	}
-	if l.bucket != nil {
-		_ = l.bucket.Close()
+	if l.free != nil {
+		_ = l.free()
 	}
 	if l.log != nil {
 		_ = l.log.Close()

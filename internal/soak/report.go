@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
-
-	"github.com/picomq/picomq/upkeep"
 )
 
 // tally counts while a soak goes on. It is safe for concurrent use.
@@ -72,7 +70,6 @@ type Point struct {
 	Rows     int64  // in SQL
 	Applied  uint64 // entries, ever
 	Heap     uint64 // bytes
-	Packed   upkeep.Compaction
 }
 
 // Table is the curve as rows of a table.

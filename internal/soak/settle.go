@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
 	"github.com/picomq/picomq/upkeep"
 )
@@ -58,10 +59,14 @@ func (w *world) once(ctx context.Context, do func(*life) error) error {
 
 // rest runs the jobs until none has anything to do.
 func (w *world) rest(ctx context.Context, l *life, workers []*worker, since time.Time) error {
+	begun := w.hurried()
 	for quiet := 0; ; {
 		w.skipped.Add(int64(upkeep.TickEvery))
 		err := l.upkeep.Step(ctx, w.hurried())
-		left := w.unrest(l, workers, since)
+		left := w.unrest(l, begun)
+		if left == "" {
+			left = unretained(l, workers, since)
+		}
 		if err != nil {
 			left = err.Error()
 		}
@@ -78,8 +83,9 @@ func (w *world) rest(ctx context.Context, l *life, workers []*worker, since time
 	}
 }
 
-// unrest is what is left to do.
-func (w *world) unrest(l *life, workers []*worker, since time.Time) string {
+// unrest is what is left to do, after the bucket was compared with the log once
+// more since a moment of the jobs' clock.
+func (w *world) unrest(l *life, begun time.Time) string {
 	view := l.replica.View()
 	c, stats := view.Counts(), l.replica.Stats()
 	switch {
@@ -87,14 +93,14 @@ func (w *world) unrest(l *life, workers []*worker, since time.Time) string {
 		return fmt.Sprintf("%d segments are dead, %d of them doomed", c.Dead, c.Doomed)
 	case c.Expiring > 0:
 		return fmt.Sprintf("%d streams can expire", c.Expiring)
-	case stats.LogRows > keepRows*2:
+	case stats.LogRows > 2*commands.Index(w.keepRows):
 		return fmt.Sprintf("%d rows are in SQL: first %d, archived %d, snapshot %d", stats.LogRows, stats.FirstKept, stats.Archived, stats.SnapshotIndex)
-	case l.upkeep.Swept().Ended.Sub(w.began)/haste < since.Sub(w.began)/haste:
+	case l.upkeep.Swept().Ended.Before(begun):
 		return "the bucket was not compared with the log"
 	case l.upkeep.Swept().Orphans > 0:
 		return "orphans were deleted"
 	}
-	if n, bytes := small(l); bytes > packedBytes {
+	if n, bytes := small(l); bytes > uint64(w.packedBytes) {
 		return fmt.Sprintf("%d small segments are left, which have %d bytes", n, bytes)
 	}
 	for _, s := range l.upkeep.Status() {
@@ -103,6 +109,12 @@ func (w *world) unrest(l *life, workers []*worker, since time.Time) string {
 			return fmt.Sprintf("%s has %d to do", s.Job, s.Backlog)
 		}
 	}
+	return ""
+}
+
+// unretained is a stream that retention has to look at yet.
+func unretained(l *life, workers []*worker, since time.Time) string {
+	view := l.replica.View()
 	for _, x := range workers {
 		for _, m := range x.streams {
 			if st, ok := view.Stream(m.id); ok && m.mayStart(st.Start) && st.Start > m.start {
@@ -138,14 +150,14 @@ func (w *world) bounded(ctx context.Context, l *life) error {
 		return w.failf("%d segments are dead", c.Dead)
 	}
 	few, bytes := small(l)
-	if most := mostPacked * (1 + (c.SegmentBytes-bytes)/packedBytes); c.Segments-few > most {
+	if most := mostPacked * (1 + (c.SegmentBytes-bytes)/uint64(w.packedBytes)); c.Segments-few > most {
 		return w.failf("%d packed segments hold %d bytes, at most %d should", c.Segments-few, c.SegmentBytes-bytes, most)
 	}
 	rows, err := l.log.RowCount(ctx)
 	if err != nil {
 		return err
 	}
-	if rows > keepRows*2 {
+	if rows > 2*int64(w.keepRows) {
 		return w.failf("%d rows are in SQL", rows)
 	}
 	return nil

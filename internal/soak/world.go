@@ -31,7 +31,10 @@ type Config struct {
 // world is what outlives nodes.
 type world struct {
 	Config
+	bounds
 	memory   *sqllogtest.Memory // nil: a SQLite file
+	shared   *blob.Bucket       // of all lives; nil: a folder
+	clock    *atomic.Int64      // moved by hand, in ms; nil: the system's
 	seats    []*seat
 	calm     atomic.Bool // no faults any more
 	cluster  atomic.Pointer[commands.ClusterID]
@@ -42,9 +45,19 @@ type world struct {
 	curve    curve
 }
 
+// tiny are the bounds in a soak. Of the last uploads only some are still in
+// memory, so that others are read.
+var tiny = bounds{
+	packedBytes: 32 << 10, tailBytes: 256 << 10, blockBytes: 1 << 20, segmentBytes: 32 << 10, grace: time.Second, keepRows: 200,
+	snapshotBytes: 128 << 10, snapshotAge: time.Second, deadline: 500 * time.Millisecond, sweepAfter: 2 * time.Second, sweepEvery: 20 * time.Second,
+}
+
+// haste is by what the jobs' own clock runs faster than log time.
+const haste = 10
+
 // Run soaks. The error is the first thing that was not as it must be.
 func Run(ctx context.Context, c Config) (*Report, error) {
-	w := &world{Config: c, lifetime: min(5*time.Second, max(c.Lasts/4, 300*time.Millisecond)), began: time.Now()}
+	w := &world{Config: c, bounds: tiny, lifetime: min(5*time.Second, max(c.Lasts/4, 300*time.Millisecond)), began: time.Now()}
 	if c.Nodes > 1 {
 		w.memory = sqllogtest.NewMemory()
 	}
@@ -96,15 +109,30 @@ func (w *world) openLog(ctx context.Context) (backing, error) {
 	return sqllog.Open(ctx, "sqlite://"+filepath.ToSlash(filepath.Join(w.Folder, "log.db")), sqllog.Options{})
 }
 
-// openBucket opens the bucket without faults.
-func (w *world) openBucket() (*blob.Bucket, error) {
-	return filebucket.Open(filepath.Join(w.Folder, "bucket"), nil)
+// openBucket opens the bucket without faults. free closes it.
+func (w *world) openBucket() (bucket *blob.Bucket, free func() error, err error) {
+	if w.shared != nil {
+		return w.shared, func() error { return nil }, nil
+	}
+	bucket, err = filebucket.Open(filepath.Join(w.Folder, "bucket"), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return bucket, bucket.Close, nil
 }
 
-func (w *world) now() time.Time { return time.Now() }
+func (w *world) now() time.Time {
+	if w.clock != nil {
+		return time.UnixMilli(w.clock.Load())
+	}
+	return time.Now()
+}
 
 // hurried is the time of the jobs that run in turn.
 func (w *world) hurried() time.Time {
+	if w.clock != nil {
+		return w.now()
+	}
 	return w.began.Add(haste*time.Since(w.began) + time.Duration(w.skipped.Load()))
 }
 
