@@ -8,9 +8,9 @@ func (u *Upkeep) makeJobs() []*runner {
 	sweep := newRunner("orphans", u.cfg.SweepEvery, u.sweep)
 	sweep.wait, sweep.blind = u.cfg.SweepAfter, true
 	return []*runner{
-		newRunner("expire", LookEvery, &expire{Upkeep: u}),
+		newRunner("expire", u.cfg.Look, &expire{Upkeep: u}),
 		newRunner("retain", retainEvery, &retain{Upkeep: u}),
-		newRunner("compact", LookEvery, u.compact),
+		newRunner("compact", u.cfg.Look, u.compact),
 		newRunner("collect", collectEvery, &collect{Upkeep: u, remover: remover}),
 		sweep,
 		newRunner("archive", archiveEvery, &archive{Upkeep: u}),

@@ -61,6 +61,8 @@ type Config struct {
 	// 1 h.
 	SweepAfter time.Duration
 	SweepEvery time.Duration
+	// Look is how often each job is looked at. Default [LookEvery].
+	Look time.Duration
 }
 
 func (c *Config) validate() error {
@@ -79,6 +81,9 @@ func (c *Config) validate() error {
 	if c.PackedBytes <= 0 {
 		c.PackedBytes = 32 << 20
 	}
+	if c.Look <= 0 {
+		c.Look = LookEvery
+	}
 	if c.SweepAfter <= 0 {
 		c.SweepAfter = 10 * time.Minute
 	}
@@ -92,7 +97,7 @@ func (c *Config) validate() error {
 // that one entry may add.
 const (
 	TickEvery = 10 * time.Second
-	// LookEvery is how often each job is looked at.
+	// LookEvery is how often each job is looked at, unless configured.
 	LookEvery = time.Second
 	leaseName = "upkeep"
 	leaseTTL  = 15 * time.Second
@@ -136,7 +141,7 @@ func (u *Upkeep) Run(ctx context.Context) {
 
 // run looks at one job until ctx ends.
 func (u *Upkeep) run(ctx context.Context, r *runner) {
-	look := time.NewTicker(LookEvery)
+	look := time.NewTicker(u.cfg.Look)
 	defer look.Stop()
 	for {
 		select {

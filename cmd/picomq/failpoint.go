@@ -9,12 +9,36 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"github.com/picomq/picomq/replica"
+	"github.com/picomq/picomq/upkeep"
 )
 
 // failpointVariable names the point at which this process kills itself:
 // "after-put:N", between a durable put and the proposal of its commit, or
 // "after-commit:N", between an applied commit and its answers, at the N-th pass.
 const failpointVariable = "PICOMQ_FAILPOINT"
+
+// hasteVariable, when set, makes small and quick what bounds log and bucket, so
+// that in lives of less than a second they are compacted, collected, archived and
+// truncated.
+const hasteVariable = "PICOMQ_HASTE"
+
+// hasten bounds a replica, if told so.
+func hasten(c *replica.Config) {
+	if os.Getenv(hasteVariable) != "" {
+		c.SnapshotBytes, c.SnapshotAge, c.KeepRows = 16<<10, 200*time.Millisecond, 20
+	}
+}
+
+// hastenUpkeep bounds maintenance, if told so.
+func hastenUpkeep(c *upkeep.Config) {
+	if os.Getenv(hasteVariable) != "" {
+		c.Look, c.Grace, c.PackedBytes = 20*time.Millisecond, 100*time.Millisecond, 16<<10
+		c.SweepAfter, c.SweepEvery = 50*time.Millisecond, 200*time.Millisecond
+	}
+}
 
 // failpoints are what the engine runs at its two points. Only a binary built
 // with the tag failpoint has any; the crash test builds one.

@@ -69,9 +69,9 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 	if n.bucket, err = openBucket(ctx, c.storage); err != nil {
 		return nil, err
 	}
-	n.replica, err = replica.Open(ctx, replica.Config{
-		Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, KeepRows: c.keepRows,
-	})
+	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, KeepRows: c.keepRows}
+	hasten(&log)
+	n.replica, err = replica.Open(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -211,11 +211,13 @@ const (
 )
 
 func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
-	var err error
-	n.upkeep, err = upkeep.New(upkeep.Config{
+	jobs := upkeep.Config{
 		Replica: n.replica, Leases: n.log, Bucket: n.bucket, Cache: n.cache, Segments: n.engine, Identity: identity, Logger: n.logger,
 		Retention: stream.Retention{Age: uint64(c.retentionAge), Bytes: c.retentionBytes}, Bandwidth: c.compactRate,
-	})
+	}
+	hastenUpkeep(&jobs)
+	var err error
+	n.upkeep, err = upkeep.New(jobs)
 	if err != nil {
 		return err
 	}

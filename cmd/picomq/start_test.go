@@ -201,6 +201,7 @@ func TestNoReleasedBinaryCanBeToldToKillItself(t *testing.T) {
 	program, err := os.ReadFile(binary)
 	require.NoError(t, err)
 	require.NotContains(t, string(program), "PICOMQ_"+"FAILPOINT")
+	require.NotContains(t, string(program), "PICOMQ_"+"HASTE")
 	afterPut, afterCommit, err := failpoints()
 	require.NoError(t, err)
 	require.Nil(t, afterPut)

@@ -45,6 +45,11 @@
 // commit; a third between the applied commit and its answers. The last two need
 // the failpoints that the build tag failpoint compiles in (kill.go).
 //
+// The build tag also lets the variable PICOMQ_HASTE make everything small and
+// quick that bounds log and bucket: in every life segments are compacted and
+// collected, rows archived and truncated, and the kills strike in between. At the
+// end `picomq fsck --deep` must find nothing (left.go).
+//
 // The run is cut into rounds with streams of their own, so that memory and the
 // time of a check stay bounded; the last check reads every round again. Kills,
 // writers and their requests follow from the seed; how the kernel interleaves

@@ -30,6 +30,7 @@ type Report struct {
 	Unavailable     int64         // answers 429 and 503
 	Followed        int64         // records that followers saw
 	LongestRecovery time.Duration // from the start of a process to its readiness
+	Left            left
 }
 
 // String is the report for people.
@@ -51,6 +52,8 @@ func (r *Report) String() string {
 		r.Forks, r.Inherited, r.Cut, r.Deleted, r.Kept)
 	fmt.Fprintf(&b, "%d streams closed for good, %d requests came too late for them\n", r.Closed, r.TooLate)
 	fmt.Fprintf(&b, "%d records followed live without gap or repeat, %d answers 429 or 503", r.Followed, r.Unavailable)
+	fmt.Fprintf(&b, "\n%d entries in the log, %d archive objects; %d segments with %d extents are left",
+		r.Left.Index, r.Left.Archives, r.Left.Objects, r.Left.Extents)
 	return b.String()
 }
 

@@ -53,7 +53,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		kills = kills[n:]
 		c.Log("%v", r.finish())
 	}
-	return r.finish(), r.whole(ctx, "the last check", func(ctx context.Context, clients *clients) error {
+	err := r.whole(ctx, "the last check", func(ctx context.Context, clients *clients) error {
 		for _, round := range r.rounds {
 			if err := round.check(ctx, clients, true); err != nil {
 				return err
@@ -61,6 +61,10 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = r.inspect(ctx)
+	}
+	return r.finish(), err
 }
 
 // round runs some lives on streams of their own and settles what they left.
@@ -220,7 +224,7 @@ func (r *run) whole(ctx context.Context, what string, do func(context.Context, *
 
 func (r *run) launch(ctx context.Context, environment []string) (*process.Server, error) {
 	return process.Launch(ctx, process.Config{
-		Binary: r.Binary, Env: environment,
+		Binary: r.Binary, Env: append(environment, "PICOMQ_HASTE=1"),
 		Args: []string{"--data", r.Data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "warn"},
 	})
 }
