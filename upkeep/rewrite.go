@@ -68,9 +68,10 @@ func (r *rewrite) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	in := func(slot uint32) bool { return r.sources[slot] != nil }
+	view := r.cfg.Replica.View()
+	in := func(slot uint32) bool { return r.holds(view, slot) }
 	for after := stream.ID(0); ; {
-		list, next := r.cfg.Replica.View().Holders(after, lastStream, in, holdersAtOnce)
+		list, next := view.Holders(after, lastStream, in, holdersAtOnce)
 		for i := range list {
 			if err := r.move(ctx, &list[i]); err != nil {
 				return err
@@ -80,6 +81,19 @@ func (r *rewrite) run(ctx context.Context) (err error) {
 			return r.seal(ctx)
 		}
 	}
+}
+
+// holds tells whether a slot that an extent names, whose stream is locked, still
+// has the input that was there when all this was planned. By now the input may
+// have been collected and the slot have another segment, even of the same stream:
+// its records must not be taken for those of the input.
+func (r *rewrite) holds(view statemachine.View, slot uint32) bool {
+	s := r.sources[slot]
+	if s == nil {
+		return false
+	}
+	now, ok := view.Segment(slot)
+	return ok && same(&now, &s.in.Segment)
 }
 
 // abandon gives up the sequence of what is not stored.
