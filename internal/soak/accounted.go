@@ -20,6 +20,7 @@ import (
 // accounted checks what is in the bucket, once nobody writes any more, against
 // the state of a life that has ended and the log.
 func (w *world) accounted(ctx context.Context, l *life) (err error) {
+	w.last = l
 	log, err := w.openLog(ctx)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func newMonth(c MonthConfig) *month {
 			// In the end rows that need a snapshot are few, so that its age counts, by
 			// the system's clock.
 			snapshotBytes: int64(1<<20 + 64*c.Streams), snapshotAge: 2*time.Second + time.Duration(c.Streams)*20*time.Microsecond,
-			deadline: 300 * time.Millisecond, sweepAfter: 10 * time.Minute, sweepEvery: 6 * time.Hour,
+			deadline: 30 * time.Second, sweepAfter: 10 * time.Minute, sweepEvery: 6 * time.Hour,
 		},
 	}
 	w.calm.Store(true) // but for crashes
@@ -116,12 +116,22 @@ func (m *month) restart(ctx context.Context) (err error) {
 // crash lets the node die while the jobs run, at some call that they make.
 func (m *month) crash(ctx context.Context) error {
 	m.clock.Add(sometimes.Milliseconds())
+	down := m.l.down
 	for range m.seat.random.IntN(4) {
 		_ = m.l.upkeep.Step(ctx, m.now())
 		m.clock.Add(upkeepLooks.Milliseconds())
 	}
+	dying, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // nothing is tried again after the end
+		select {
+		case <-down:
+			cancel()
+		case <-dying.Done():
+		}
+	}()
 	m.l.arm()
-	_ = m.l.upkeep.Step(ctx, m.now()) // dies
+	_ = m.l.upkeep.Step(dying, m.now())
 	return m.restart(ctx)
 }
 

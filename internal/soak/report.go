@@ -10,9 +10,9 @@ import (
 
 // tally counts while a soak goes on. It is safe for concurrent use.
 type tally struct {
-	lives, crashes, outages, faults                           atomic.Int64
-	requests, repeated, unknown, records, reads, read, waits  atomic.Int64
-	created, forked, deleted, expired, trimmed, closed, aways atomic.Int64
+	lives, crashes, outages, faults                          atomic.Int64
+	requests, repeated, unknown, records, reads, read, waits atomic.Int64
+	created, forked, deleted, expired, trimmed, closed       atomic.Int64
 }
 
 // Report is what a soak did.
@@ -51,7 +51,9 @@ func (w *world) report() *Report {
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %d nodes: %d starts, %d crashes, %d calls failed, %d outages\n", r.Seed, r.Nodes, r.Lives, r.Crashes, r.Faults, r.Outages)
-	fmt.Fprintf(&b, "%d requests decided, %d tries repeated, %d of them with an unknown outcome\n", r.Requests, r.Repeated, r.Unknown)
+	if r.Requests > 0 { // a month does not count them
+		fmt.Fprintf(&b, "%d requests decided, %d tries repeated, %d of them with an unknown outcome\n", r.Requests, r.Repeated, r.Unknown)
+	}
 	fmt.Fprintf(&b, "%d records written, %d read and compared, %d followers woken\n", r.Records, r.Read, r.Waits)
 	fmt.Fprintf(&b, "%d streams created, %d of them forks; %d deleted, %d expired, retention moved %d starts\n", r.Created, r.Forked, r.Deleted, r.Expired, r.Trimmed)
 	b.WriteString(Table(r.Curve))

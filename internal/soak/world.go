@@ -43,6 +43,7 @@ type world struct {
 	skipped  atomic.Int64 // how far the jobs' clock was moved by hand, in ns
 	tally    tally
 	curve    curve
+	last     *life // whose state was compared with the bucket
 }
 
 // tiny are the bounds in a soak. Of the last uploads only some are still in
@@ -57,23 +58,32 @@ const haste = 10
 
 // Run soaks. The error is the first thing that was not as it must be.
 func Run(ctx context.Context, c Config) (*Report, error) {
+	w := newWorld(c)
+	err := w.run(ctx)
+	return w.report(), err
+}
+
+func newWorld(c Config) *world {
 	w := &world{Config: c, bounds: tiny, lifetime: min(5*time.Second, max(c.Lasts/4, 300*time.Millisecond)), began: time.Now()}
 	if c.Nodes > 1 {
 		w.memory = sqllogtest.NewMemory()
 	}
-	random := newRandom(c.Seed)
-	for range c.Nodes {
+	return w
+}
+
+func (w *world) run(ctx context.Context) error {
+	random := newRandom(w.Seed)
+	for range w.Nodes {
 		w.seats = append(w.seats, newSeat(w, random.Uint64()))
 	}
-	workers := make([]*worker, c.Workers)
+	workers := make([]*worker, w.Workers)
 	for i := range workers {
 		workers[i] = newWorker(w, i, random.Uint64())
 	}
-	err := w.work(ctx, workers)
-	if err == nil {
-		err = w.settle(ctx, workers)
+	if err := w.work(ctx, workers); err != nil {
+		return err
 	}
-	return w.report(), err
+	return w.settle(ctx, workers)
 }
 
 // errOver is the end of the time that a soak lasts.
