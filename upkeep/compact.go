@@ -11,8 +11,13 @@ import (
 	"github.com/picomq/picomq/statemachine"
 )
 
-// badRests is how long a segment that cannot be read is left alone.
-const badRests = 10 * time.Minute
+const (
+	// badRests is how long a segment that cannot be read is left alone.
+	badRests = 10 * time.Minute
+	// badAfter is how many steps in a row must fail at one segment, with an error
+	// that may pass, before it is taken for one that cannot be read.
+	badAfter = 3
+)
 
 // Compaction counts what compaction did since the process started.
 type Compaction struct {
@@ -38,9 +43,11 @@ type compact struct {
 	mu    sync.Mutex
 	stats Compaction
 	bad   map[blobwal.SegmentID]time.Time // segments that cannot be read, since when
+	again blobwal.SegmentID               // where the last step failed, with an error that may pass,
+	times int                             // and how many did so in a row
 	plan  plan
 	at    commands.Index // of the state that the plan was made for
-	again time.Time      // when to plan again at the earliest
+	next  time.Time      // when to plan again at the earliest
 }
 
 // slowPlan is how long a plan may take before the next one has to wait.
@@ -54,10 +61,10 @@ func (j *compact) backlog() uint64 {
 	defer j.mu.Unlock()
 	view := j.cfg.Replica.View()
 	begun := time.Now()
-	if at := view.Index(); at != j.at && !begun.Before(j.again) {
+	if at := view.Index(); at != j.at && !begun.Before(j.next) {
 		j.plan, j.at = choose(view, j.cfg.PackedBytes, j.usable), at
 		if took := time.Since(begun); took >= slowPlan {
-			j.again = begun.Add(20 * took)
+			j.next = begun.Add(20 * took)
 		}
 	}
 	return uint64(len(j.plan.inputs))
@@ -65,12 +72,8 @@ func (j *compact) backlog() uint64 {
 
 // usable leaves segments alone that could not be read a while ago.
 func (j *compact) usable(g *statemachine.Slotted) bool {
-	since, bad := j.bad[idOf(g)]
+	since, bad := j.bad[j.id(&g.Segment)]
 	return !bad || time.Since(since) > badRests
-}
-
-func idOf(g *statemachine.Slotted) blobwal.SegmentID {
-	return blobwal.SegmentID{Node: uint32(g.Node), Epoch: uint64(g.Epoch), Sequence: g.Sequence}
 }
 
 func (j *compact) step(ctx context.Context, _ time.Time) (more bool, err error) {
@@ -89,8 +92,9 @@ func (j *compact) step(ctx context.Context, _ time.Time) (more bool, err error) 
 	s := &j.stats
 	s.Outputs, s.Read, s.Written, s.Extents = s.Outputs+r.sealed, s.Read+uint64(r.read), s.Written+r.written, s.Extents+r.moved
 	if err != nil {
-		return j.blame(err, &p)
+		return j.blame(r), err
 	}
+	j.times = 0
 	s.Runs++
 	s.Inputs += uint64(len(p.inputs))
 	s.Unusable = len(j.bad)
@@ -99,28 +103,42 @@ func (j *compact) step(ctx context.Context, _ time.Time) (more bool, err error) 
 	return true, nil
 }
 
-// blame leaves an input alone for a while when it is the one that cannot be read,
-// so that the others need not wait for it.
-func (j *compact) blame(err error, p *plan) (more bool, _ error) {
-	var fault *blobwal.ObjectError
-	if !errors.As(err, &fault) {
-		return false, err
-	}
+// blame leaves inputs alone for a while that cannot be read, so that the others
+// need not wait for them, and tells whether there were any: then there is no
+// reason to wait.
+func (j *compact) blame(r *rewrite) (found bool) {
 	for id, since := range j.bad {
 		if time.Since(since) > badRests {
 			delete(j.bad, id)
 		}
 	}
-	for i := range p.inputs {
-		if id := idOf(&p.inputs[i]); blobwal.Key(j.cfg.Identity.Cluster, id) == fault.Key {
-			if j.bad == nil {
-				j.bad = map[blobwal.SegmentID]time.Time{}
-			}
-			j.bad[id] = time.Now()
-			j.stats.Unusable = len(j.bad)
+	for _, s := range r.sources {
+		if s.failed == nil {
+			continue
 		}
+		var fault *blobwal.ObjectError
+		if final := errors.As(s.failed, &fault); !final && !j.fails(s.id) {
+			continue
+		}
+		if j.bad == nil {
+			j.bad = map[blobwal.SegmentID]time.Time{}
+		}
+		j.bad[s.id] = time.Now()
+		found = true
 	}
-	return false, err
+	j.stats.Unusable = len(j.bad)
+	return found
+}
+
+// fails counts the steps in a row that failed at a segment, and tells whether
+// they are too many: a disk may fail at one file, or its access be denied, for
+// ever.
+func (j *compact) fails(id blobwal.SegmentID) bool {
+	if j.again != id {
+		j.again, j.times = id, 0
+	}
+	j.times++
+	return j.times >= badAfter
 }
 
 // Compaction is what compaction did since the process started.

@@ -266,6 +266,56 @@ func TestASegmentThatCannotBeReadHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
+// TestManySpoiledSegmentsHoldUpNothingElse: however many there are, they are found
+// within a minute, before the first of them is tried again.
+func TestManySpoiledSegmentsHoldUpNothingElse(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(t, 1, 1<<10)
+	record := []stream.Record{{Body: []byte(strings.Repeat("x", 600))}}
+	for i := range 50 {
+		name := stream.Name(fmt.Sprint("s", i))
+		_, err := s.Create(t.Context(), name, &stream.CreateRequest{Config: stream.Config{ContentType: "text/plain"}, Records: record})
+		require.NoError(t, err)
+	}
+	for i := range stream.ID(40) {
+		g := s.replica.View().Extents(i+1, 0, 1)[0].In
+		key := blobwal.Key(cluster, blobwal.SegmentID{Node: uint32(g.Node), Epoch: uint64(g.Epoch), Sequence: g.Sequence})
+		require.NoError(t, w.bucket.Delete(t.Context(), key))
+	}
+	for range 60 {
+		w.clock.Add(1000)
+		_ = s.upkeep.Step(t.Context(), w.now())
+	}
+	require.Equal(t, 40, s.upkeep.Compaction().Unusable)
+	require.Positive(t, s.upkeep.Compaction().Runs)
+}
+
+// TestAnObjectThatIsRefusedHoldsUpNothingElse: an error that might pass does not
+// have to.
+func TestAnObjectThatIsRefusedHoldsUpNothingElse(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(t, 1, 1<<10)
+	record := []stream.Record{{Body: []byte(strings.Repeat("x", 200))}}
+	for i := range 12 {
+		name := stream.Name(fmt.Sprint("s", i))
+		_, err := s.Create(t.Context(), name, &stream.CreateRequest{Config: stream.Config{ContentType: "text/plain"}, Records: record})
+		require.NoError(t, err)
+	}
+	g := s.replica.View().Extents(1, 0, 1)[0].In
+	key := blobwal.Key(cluster, blobwal.SegmentID{Node: uint32(g.Node), Epoch: uint64(g.Epoch), Sequence: g.Sequence})
+	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
+		if op.Kind == faultbucket.Get && op.Key == key {
+			return faultbucket.Decision{Before: faultbucket.Fail(op)}
+		}
+		return faultbucket.Decision{}
+	})
+	for range 60 {
+		w.clock.Add(1000)
+		_ = s.upkeep.Step(t.Context(), w.now())
+	}
+	require.Positive(t, s.upkeep.Compaction().Runs)
+}
+
 // TestCompactionResumes: wherever it is interrupted, nothing is lost, and the
 // next one does what is left.
 func TestCompactionResumes(t *testing.T) {

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ type output struct {
 func newRewrite(u *Upkeep, p plan) *rewrite {
 	r := &rewrite{Upkeep: u, plan: p, sources: make(map[uint32]*source, len(p.inputs))}
 	for _, g := range p.inputs {
-		r.sources[g.Slot] = &source{Upkeep: u, in: g, read: &r.read}
+		r.sources[g.Slot] = &source{Upkeep: u, in: g, id: u.id(&g.Segment), read: &r.read}
 	}
 	return r
 }
@@ -63,10 +64,8 @@ func (r *rewrite) run(ctx context.Context) (err error) {
 			r.abandon()
 		}
 	}()
-	for _, s := range r.sources {
-		if err := s.open(ctx); err != nil {
-			return err
-		}
+	if err := r.openAll(ctx); err != nil {
+		return err
 	}
 	view := r.cfg.Replica.View()
 	in := func(slot uint32) bool { return r.holds(view, slot) }
@@ -81,6 +80,21 @@ func (r *rewrite) run(ctx context.Context) (err error) {
 			return r.seal(ctx)
 		}
 	}
+}
+
+// openAll opens the inputs. It finds all that are spoiled, but ends at an error
+// of the bucket.
+func (r *rewrite) openAll(ctx context.Context) (first error) {
+	for _, s := range r.sources {
+		if s.failed = s.open(ctx); s.failed == nil {
+			continue
+		}
+		first = cmp.Or(first, s.failed)
+		if fault := (*blobwal.ObjectError)(nil); !errors.As(s.failed, &fault) {
+			return s.failed
+		}
+	}
+	return first
 }
 
 // holds tells whether a slot that an extent names, whose stream is locked, still
@@ -200,6 +214,7 @@ func (r *rewrite) copy(ctx context.Context, h *statemachine.Held, e *statemachin
 	for done := uint32(0); done < e.Count(); {
 		run, err := s.run(ctx, h, e.First+stream.Offset(done), e.Ordinal+done, e.Count()-done)
 		if err != nil {
+			s.failed = err
 			return c, err
 		}
 		if e.Cut() {

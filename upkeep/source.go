@@ -3,6 +3,7 @@ package upkeep
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/statemachine"
@@ -11,6 +12,9 @@ import (
 
 // windowBytes is how much of a large input is read at once.
 const windowBytes = 1 << 20
+
+// readTimeout is how long one read may take.
+const readTimeout = time.Minute
 
 // wholeBytes is the size up to which an input is read whole: what uploads write.
 const wholeBytes = 8 << 20
@@ -26,24 +30,28 @@ type source struct {
 	object []byte           // nil when the input is large
 	blocks []*blobwal.Block // decoded: the last one, or the window
 	read   *int64           // bytes read from the bucket, counted here
+	failed error            // why it could not be read
 }
 
 // open reads what it takes to find records.
 func (s *source) open(ctx context.Context) (err error) {
 	g := &s.in
-	s.id = blobwal.SegmentID{Node: uint32(g.Node), Epoch: uint64(g.Epoch), Sequence: g.Sequence}
 	if object, ok := s.cfg.Cache.Recent(s.id); ok {
 		s.object = object
 		s.index, err = blobwal.ParseObject(object)
 		return blobwal.WithKey(s.key(), err)
 	}
 	if g.Size > wholeBytes {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
 		s.index, err = blobwal.ReadIndex(ctx, s.cfg.Bucket, s.key(), g.Size)
 		return err
 	}
 	if err := s.paced(ctx, int64(g.Size)); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	s.object, s.index, err = blobwal.ReadObject(ctx, s.cfg.Bucket, s.key(), g.Size)
 	return err
 }
@@ -91,6 +99,8 @@ func (s *source) window(ctx context.Context, first blobwal.BlockInfo) (*blobwal.
 	if err := s.paced(ctx, bytes); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	blocks, err := blobwal.ReadBlocks(ctx, s.cfg.Bucket, s.key(), s.index, int(first.Number), to)
 	if len(blocks) == 0 {
 		return nil, err
