@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -190,17 +191,28 @@ func memoryShare(usual, part int64) int64 {
 }
 
 // logger writes to standard error.
-func (c *config) logger() *slog.Logger {
+func (c *config) logger() *slog.Logger { return c.logTo(os.Stderr) }
+
+func (c *config) logTo(w io.Writer) *slog.Logger {
 	level := new(slog.LevelVar)
 	_ = level.UnmarshalText([]byte(c.logLevel)) // checked by validate
-	options := &slog.HandlerOptions{Level: level}
-	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: sayErrors}
+	var handler slog.Handler = slog.NewTextHandler(w, options)
 	if c.logFormat == "json" {
-		handler = slog.NewJSONHandler(os.Stderr, options)
+		handler = slog.NewJSONHandler(w, options)
 	}
 	logger := slog.New(handler)
 	if c.clusterID != "" {
 		logger = logger.With("cluster", c.clusterID)
 	}
 	return logger
+}
+
+// sayErrors logs what an error says, without the stack that those of buckets add
+// when they are asked for all they know, as the text handler does.
+func sayErrors(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		return slog.String(a.Key, err.Error())
+	}
+	return a
 }
