@@ -176,15 +176,16 @@ func (l *life) stop() {
 	l.mu.Unlock()
 	l.quit()
 	l.jobs.Wait()
-	if !l.crashed.Load() {
+	ordered := !l.crashed.Load()
+	if ordered {
 		l.busy.Wait()
-		l.closeEngine()
+		l.closeEngine(l.down)
 	}
 	if l.replica != nil {
 		l.replica.Close()
 	}
-	if l.crashed.Load() {
-		l.closeEngine()
+	if !ordered {
+		l.closeEngine(nil)
 		l.busy.Wait()
 	}
 	if l.cache != nil {
@@ -198,14 +199,21 @@ func (l *life) stop() {
 	}
 }
 
-// closeEngine lets what was taken be decided, which it is at once when the
-// replica was closed before.
-func (l *life) closeEngine() {
+// closeEngine lets what was taken be decided, until a crash; after one it is at
+// once, when the replica was closed before.
+func (l *life) closeEngine(crash <-chan struct{}) {
 	if l.Engine == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	go func() {
+		select {
+		case <-crash:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	_ = l.Engine.Close(ctx) // a crash is its error
 }
 

@@ -72,11 +72,15 @@ func (s *seat) begin(ctx context.Context) (*life, error) {
 
 // live lets a life last a while, with an outage at times, and then crash or end.
 func (s *seat) live(ctx context.Context, l *life) {
-	for crash := s.random.IntN(4) > 0; ; {
+	crash := s.random.IntN(4) > 0
+	for {
 		lasts := 200*time.Millisecond + time.Duration(s.random.Int64N(int64(s.world.lifetime)))
 		select {
 		case <-time.After(lasts):
 		case <-ctx.Done():
+			if crash {
+				l.arm() // while it stops
+			}
 			return
 		case <-l.replica.Failed():
 			return

@@ -33,7 +33,9 @@ func TestNothingIsLostAndNothingLeftOver(t *testing.T) {
 			})
 			require.NoError(t, err, "go test ./internal/soak -soak %v -seed %d\n%v", *lasts, *seed, report)
 			require.Positive(t, report.Read)
-			require.Positive(t, report.Crashes)
+			if *lasts >= 30*time.Second { // time enough, however busy the machine is
+				require.Positive(t, report.Crashes)
+			}
 			fmt.Println(report) // shown without -v where go test runs in this folder, as make soak does
 		})
 	}
