@@ -266,6 +266,34 @@ func TestASegmentThatCannotBeReadHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
+// TestPackedSegmentsOfStreamsThatCameAndWentGrow: streams that are written for a
+// minute and then no more never share a segment with those of the next minute.
+// That must not leave a small packed segment a minute for ever.
+func TestPackedSegmentsOfStreamsThatCameAndWentGrow(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(t, 1<<20, 1<<20)
+	record := []stream.Record{{Body: []byte(strings.Repeat("x", 20))}}
+	for minute := range 80 {
+		for i := range 32 {
+			name := stream.Name(fmt.Sprint("s", minute, "-", i))
+			_, err := s.Create(t.Context(), name, &stream.CreateRequest{Config: stream.Config{ContentType: "text/plain"}, Records: record})
+			require.NoError(t, err)
+		}
+		w.clock.Add(time.Minute.Milliseconds())
+		require.NoError(t, s.upkeep.Step(t.Context(), w.now()))
+	}
+	list, _ := s.replica.View().Segments(0, 1<<20)
+	packed := 0
+	for level := range uint8(10) {
+		if level > 0 {
+			require.Less(t, listed(list, level), 8, "level %d", level)
+			packed += listed(list, level)
+		}
+	}
+	require.LessOrEqual(t, packed, 16)
+	require.Less(t, s.upkeep.Compaction().Written, 5*s.Writer().Bytes)
+}
+
 // TestManySpoiledSegmentsHoldUpNothingElse: however many there are, they are found
 // within a minute, before the first of them is tried again.
 func TestManySpoiledSegmentsHoldUpNothingElse(t *testing.T) {

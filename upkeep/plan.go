@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/statemachine"
 	"github.com/picomq/picomq/stream"
 )
@@ -14,7 +15,10 @@ import (
 // that hold the same streams makes some of the next. So a stream lies in at most
 // fanout pieces a level, and a record is rewritten about once a level, of which
 // there are as many as the logarithm of the data: until its stream's pieces are
-// longEnough to be read at full speed.
+// longEnough to be read at full speed. Segments that stayed small are merged
+// too, whatever streams they hold: those of streams that came and went in turn
+// share none. What a merge writes is of the next level, so that nothing is merged
+// for ever, and of small ones it is one segment.
 const (
 	manySmall  = 1024        // segments of level 0 that are rewritten at once,
 	someSmall  = 32          // or so many if the oldest waits
@@ -54,18 +58,19 @@ func choose(view statemachine.View, packedBytes int, usable func(*statemachine.S
 		if p := merge(levels[level]); len(p.inputs) > 0 {
 			return p
 		}
+		if p := gather(levels[level], packedBytes); len(p.inputs) > 0 {
+			return p
+		}
 	}
 	return reclaim(levels, packedBytes)
 }
 
 // small takes the oldest segments of level 0, as many as make a packed segment.
 func small(list []statemachine.Slotted, now stream.Time, packedBytes int) (p plan) {
-	slices.SortFunc(list, func(a, b statemachine.Slotted) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Sequence, b.Sequence))
-	})
+	list = oldest(list, maxInputs)
 	bytes := uint64(0)
 	n := 0
-	for ; n < min(len(list), maxInputs); n++ {
+	for ; n < len(list); n++ {
 		if bytes += list[n].Size; bytes > uint64(packedBytes) && n > 0 {
 			break
 		}
@@ -78,22 +83,53 @@ func small(list []statemachine.Slotted, now stream.Time, packedBytes int) (p pla
 }
 
 // merge takes segments of one level that hold the same streams in pieces too
-// short to be read fast: the oldest that overlap where fanout do.
+// short to be read fast: where fanout overlap, the oldest of those that do.
 func merge(list []statemachine.Slotted) (p plan) {
-	list = slices.DeleteFunc(list, func(g statemachine.Slotted) bool {
-		return g.Referenced/uint64(g.Extents) >= longEnough
-	})
-	slices.SortFunc(list, func(a, b statemachine.Slotted) int { return cmp.Compare(a.First, b.First) })
+	var short []statemachine.Slotted
+	for i := range list {
+		if g := &list[i]; g.Referenced/uint64(g.Extents) < longEnough {
+			short = append(short, *g)
+		}
+	}
+	slices.SortFunc(short, func(a, b statemachine.Slotted) int { return cmp.Compare(a.First, b.First) })
 	var open []statemachine.Slotted // those that reach to where the walk is
-	for _, g := range list {
+	for i, g := range short {
 		open = slices.DeleteFunc(open, func(o statemachine.Slotted) bool { return o.Last < g.First })
 		if open = append(open, g); len(open) < fanout {
 			continue
 		}
-		slices.SortFunc(open, func(a, b statemachine.Slotted) int { return cmp.Compare(a.Time, b.Time) })
-		return plan{why: "pieces", inputs: open[:min(len(open), maxMerge)], level: g.Level + 1}
+		last := slices.MinFunc(open, func(a, b statemachine.Slotted) int { return cmp.Compare(a.Last, b.Last) }).Last
+		for _, g := range short[i+1:] { // that they all share a stream's place with
+			if g.First > last {
+				break
+			}
+			open, last = append(open, g), min(last, g.Last)
+		}
+		return plan{why: "pieces", inputs: oldest(open, maxMerge), level: g.Level + 1}
 	}
 	return p
+}
+
+// gather takes packed segments of one level so small that fanout of them make one.
+func gather(list []statemachine.Slotted, packedBytes int) (p plan) {
+	var few []statemachine.Slotted
+	for i := range list {
+		if g := &list[i]; g.Size < uint64(packedBytes)/fanout && g.Extents < blobwal.MaxPackedBlocks/4/fanout {
+			few = append(few, *g)
+		}
+	}
+	if len(few) < fanout {
+		return p
+	}
+	return plan{why: "few", inputs: oldest(few, fanout), level: few[0].Level + 1}
+}
+
+// oldest is at most n of the segments, those that became known first.
+func oldest(list []statemachine.Slotted, n int) []statemachine.Slotted {
+	slices.SortFunc(list, func(a, b statemachine.Slotted) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Sequence, b.Sequence))
+	})
+	return slices.Clone(list[:min(len(list), n)]) // not to keep all of them in memory
 }
 
 // reclaim takes packed segments of which more than half is no longer referred
