@@ -93,6 +93,9 @@ func (j *collect) collect(ctx context.Context, list []statemachine.Slotted) (fre
 	if len(list) == 0 {
 		return 0, nil
 	}
+	if err := j.cfg.Replica.Sync(ctx); err != nil {
+		return 0, err // the log may have lost what doomed them
+	}
 	keys := make([]string, len(list))
 	for i := range list {
 		keys[i] = blobwal.Key(j.cfg.Identity.Cluster, j.id(&list[i].Segment))

@@ -60,6 +60,23 @@ func TestDeadSegmentsGoAfterAGrace(t *testing.T) {
 	require.Equal(t, last, n.Applied(), "then all is quiet")
 }
 
+// TestALogThatLostItsTailDeletesNothing: what it lost may have been the Doom.
+func TestALogThatLostItsTailDeletesNothing(t *testing.T) {
+	w := newWorld(t)
+	n := w.start(t, 0)
+	dead := kill(t, n, "dead", 5)
+	before := n.Applied() - 1 // the last of the streams is there
+	w.pass(t, n, 80*time.Second)
+	require.EqualValues(t, 5, n.View().Counts().Doomed)
+	w.clock.Add(time.Minute.Milliseconds())
+	n.propose(t, &commands.Tick{})
+	w.log.Rewind(before)
+	require.Error(t, n.Step(t.Context(), w.now()))
+	for _, id := range dead {
+		require.True(t, w.has(t, id))
+	}
+}
+
 func TestAPackedSegmentIsLeftToItsSwapForAWhile(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(t, 0)

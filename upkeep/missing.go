@@ -31,6 +31,7 @@ func (j *orphans) lookForMissing(ctx context.Context) (more bool, err error) {
 		}
 		asked++
 		if err := j.ask(ctx, k); err != nil {
+			j.at++ // it must not hold up the rest; the next pass asks again
 			return false, err
 		}
 	}

@@ -74,6 +74,13 @@ func (j *orphans) page(ctx context.Context, now time.Time) (more bool, err error
 	}
 	// Before the deletes: what cannot be deleted must not hold up the rest.
 	j.token, j.listed = page.Next, page.Next == nil
+	if len(keys) == 0 {
+		return true, nil
+	}
+	if err := j.cfg.Replica.Sync(ctx); err != nil {
+		j.left.Add(uint64(len(keys)))
+		return false, err // the log may have lost what fenced their node
+	}
 	gone, err := j.remove(ctx, keys)
 	for i := range gone {
 		if gone[i] {
