@@ -30,6 +30,7 @@ type bounds struct {
 	snapshotBytes int64
 	snapshotAge   time.Duration
 	deadline      time.Duration // of an upload
+	interval      time.Duration // between two, at least
 	sweepAfter    time.Duration
 	sweepEvery    time.Duration
 }
@@ -100,7 +101,7 @@ func (l *life) open(ctx context.Context, w *world, number *commands.NodeID) (err
 	}
 	l.Engine, err = engine.New(engine.Config{
 		Replica: l.replica, Hub: hub, Cache: l.cache, Logger: quiet, Now: w.now, AppendTimeout: 10 * time.Second, SyncTimeout: 200 * time.Millisecond,
-		Writer: blobwal.WriterConfig{Bucket: l.bucket, Deadline: b.deadline, Identity: identity, SegmentBytes: b.segmentBytes},
+		Writer: blobwal.WriterConfig{Bucket: l.bucket, Deadline: b.deadline, Interval: b.interval, Identity: identity, SegmentBytes: b.segmentBytes},
 	})
 	if err != nil {
 		return err

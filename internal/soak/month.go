@@ -63,8 +63,8 @@ func newMonth(c MonthConfig) *month {
 			packedBytes: 1 << 20, tailBytes: 4 << 20, blockBytes: 8 << 20, segmentBytes: 4 << 20, grace: 90 * time.Second, keepRows: 1000,
 			// In the end rows that need a snapshot are few, so that its age counts, by
 			// the system's clock.
-			snapshotBytes: int64(1<<20 + 64*c.Streams), snapshotAge: 2*time.Second + time.Duration(c.Streams)*20*time.Microsecond,
-			deadline: 30 * time.Second, sweepAfter: 10 * time.Minute, sweepEvery: 6 * time.Hour,
+			snapshotBytes: int64(1<<20 + 64*c.Streams), snapshotAge: 500*time.Millisecond + time.Duration(c.Streams)*20*time.Microsecond,
+			deadline: 30 * time.Second, sweepAfter: 10 * time.Minute, sweepEvery: time.Hour, interval: 5 * time.Millisecond,
 		},
 	}
 	w.calm.Store(true) // but for crashes
@@ -84,6 +84,7 @@ func (m *month) live(ctx context.Context) error {
 	if err := m.populate(ctx); err != nil {
 		return err
 	}
+	begun := time.Now()
 	for day := range m.Days {
 		for end := m.now().Add(24 * time.Hour); m.now().Before(end); {
 			if err := m.work(ctx); err != nil {
@@ -96,6 +97,8 @@ func (m *month) live(ctx context.Context) error {
 		if err := m.crash(ctx); err != nil {
 			return fmt.Errorf("day %d: %w", day, err)
 		}
+		c := m.l.replica.View().Counts()
+		m.MonthConfig.Log("day %d: %d streams, %d extents, %d segments, took %v", day, c.Streams, c.Extents, c.Segments, time.Since(begun).Round(time.Second))
 	}
 	return m.end(ctx)
 }

@@ -13,7 +13,7 @@ import (
 
 var (
 	streams = flag.Int("month", 20_000, "how many idle streams a month has")
-	days    = flag.Int("days", 3, "how many days a month has")
+	days    = flag.Int("days", 2, "how many days a month has")
 )
 
 // TestAMonth: whatever a month brings, only what streams hold is left at its end.

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	lasts = flag.Duration("soak", 4*time.Second, "how long the soaks last together, without their checks at the end")
+	lasts = flag.Duration("soak", 3*time.Second, "how long the soaks last together, without their checks at the end")
 	seed  = flag.Uint64("seed", 0, "of what is done and what fails; 0 draws one")
 )
 
