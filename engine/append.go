@@ -123,9 +123,6 @@ func (e *Engine) checkType(ctx context.Context, st *statemachine.Stream, r *stre
 
 // submit hands an append to the writer and waits for what comes of it.
 func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outcome {
-	if err := e.admit(ctx, 0); err != nil {
-		return outcome{err: err}
-	}
 	p.done = make(chan outcome, 1)
 	p.size = appendOverhead + stream.MemoryOf(a.Records)
 	if held := e.inFlight.Add(p.size); held > e.cfg.InFlightBytes && held > p.size {
@@ -133,7 +130,14 @@ func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outc
 		return outcome{err: stream.Errorf(stream.CodeOverloaded, "%d bytes of appends are under way; nothing was written, try again", held-p.size)}
 	}
 	a.Tag, a.Extra = p, commandBytes(p)
-	if err := e.writer.Add(a); err != nil {
+	var err error
+	if len(a.Records) > 0 { // a close adds no extent
+		err = e.admit(ctx, 0)
+	}
+	if err == nil {
+		err = e.writer.Add(a)
+	}
+	if err != nil {
 		e.inFlight.Add(-p.size)
 		return outcome{err: err}
 	}

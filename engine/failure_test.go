@@ -238,6 +238,8 @@ func TestExtentsAreBounded(t *testing.T) {
 	require.Equal(t, stream.CodeOverloaded, stream.CodeOf(n.forkErr(t, "c", stream.ForkRequest{From: "a"})))
 	require.Len(t, n.read(t, "a", 0, 1<<20), 8)
 	n.create(t, "empty", "text/plain")
+	_, err = n.Append(t.Context(), "empty", &stream.AppendRequest{Close: true})
+	require.NoError(t, err, "a close adds no extent")
 	_, err = n.Trim(t.Context(), "a", 8)
 	require.NoError(t, err)
 	n.append(t, "b", "again")
