@@ -130,10 +130,7 @@ func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outc
 		return outcome{err: stream.Errorf(stream.CodeOverloaded, "%d bytes of appends are under way; nothing was written, try again", held-p.size)}
 	}
 	a.Tag, a.Extra = p, commandBytes(p)
-	var err error
-	if len(a.Records) > 0 { // a close adds no extent
-		err = e.admit(ctx, 0)
-	}
+	err := e.admit(ctx, 0)
 	if err == nil {
 		err = e.writer.Add(a)
 	}
