@@ -14,6 +14,7 @@ import (
 
 // TestWhatIsLeftOverIsFound shows that the checks at the end can fail.
 func TestWhatIsLeftOverIsFound(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	w := newWorld(Config{Folder: t.TempDir(), Seed: 1, Lasts: 500 * time.Millisecond, Nodes: 1, Workers: 2, Log: t.Logf})
 	require.NoError(t, w.run(t.Context()))
 	require.NoError(t, w.accounted(t.Context(), w.last))

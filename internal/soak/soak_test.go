@@ -18,14 +18,18 @@ var (
 	seed  = flag.Uint64("seed", 0, "of what is done and what fails; 0 draws one")
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // TestNothingIsLostAndNothingLeftOver soaks one node on SQLite, then two on a log
 // that they share.
 func TestNothingIsLostAndNothingLeftOver(t *testing.T) {
-	if *seed == 0 {
-		*seed = rand.Uint64()
-	}
+	t.Parallel() // most of it is waiting
 	for nodes := 1; nodes <= 2; nodes++ {
 		t.Run(fmt.Sprintf("nodes=%d", nodes), func(t *testing.T) {
 			report, err := soak.Run(t.Context(), soak.Config{
