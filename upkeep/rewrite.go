@@ -19,6 +19,10 @@ const (
 	// packingSlack is what a packed segment may take beside the bytes that its
 	// records took before: a longer table of times, more blocks.
 	packingSlack = 64 << 10
+	// One Swap has at most so many runs and pieces, for Apply takes a few
+	// microseconds a run, and appends wait for it: together less than 5 ms.
+	swapRuns   = 1 << 10
+	swapPieces = 1 << 13
 )
 
 // lastStream is above every stream of the log.
@@ -160,7 +164,7 @@ type building struct {
 
 // takes tells whether the copy lies right behind the run.
 func (b *building) takes(c copied) bool {
-	return c.in == b.in && c.ordinal == b.next && len(b.run.Pieces) < commands.MaxPieces && b.bytes+uint64(c.bytes) <= math.MaxUint32
+	return c.in == b.in && c.ordinal == b.next && len(b.run.Pieces) < swapPieces && b.bytes+uint64(c.bytes) <= math.MaxUint32
 }
 
 func (b *building) add(e *statemachine.Extent, c copied) {
@@ -289,7 +293,7 @@ func (r *rewrite) seal(ctx context.Context) error {
 func (r *rewrite) swap(ctx context.Context, o *output) error {
 	for len(o.runs) > 0 {
 		n, pieces := 0, 0
-		for n < min(len(o.runs), commands.MaxRuns) && pieces+len(o.runs[n].Pieces) <= commands.MaxPieces {
+		for n < min(len(o.runs), swapRuns) && pieces+len(o.runs[n].Pieces) <= swapPieces {
 			pieces += len(o.runs[n].Pieces)
 			n++
 		}
