@@ -294,6 +294,26 @@ func TestPackedSegmentsOfStreamsThatCameAndWentGrow(t *testing.T) {
 	require.Less(t, s.upkeep.Compaction().Written, 5*s.Writer().Bytes)
 }
 
+// TestWhatAnEstimateGotWrongIsCompacted: of an extent that was trimmed the state
+// only estimates the bytes, and may be wrong by any factor.
+func TestWhatAnEstimateGotWrongIsCompacted(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(t, 1<<20, 1<<10)
+	records := make([]stream.Record, 1000)
+	for i := range records {
+		records[i].Body = []byte("x")
+	}
+	records[999].Body = []byte(strings.Repeat("y", 900<<10))
+	_, err := s.Create(t.Context(), "s", &stream.CreateRequest{Config: stream.Config{ContentType: "text/plain"}, Records: records})
+	require.NoError(t, err)
+	_, err = s.Trim(t.Context(), "s", 999)
+	require.NoError(t, err)
+	require.NoError(t, s.upkeep.Step(t.Context(), w.now()))
+	x := s.replica.View().Extents(1, 999, 1)[0]
+	require.EqualValues(t, 1, x.In.Level)
+	require.Greater(t, x.Bytes, uint32(900<<10))
+}
+
 // TestManySpoiledSegmentsHoldUpNothingElse: however many there are, they are found
 // within a minute, before the first of them is tried again.
 func TestManySpoiledSegmentsHoldUpNothingElse(t *testing.T) {

@@ -234,12 +234,14 @@ func (r *rewrite) copy(ctx context.Context, h *statemachine.Held, e *statemachin
 	return c, nil
 }
 
-// begin begins an output that holds an extent at least.
+// begin begins an output that holds an extent at least. Large says that it takes
+// more than the state believed, which for a part of another is an estimate.
 func (r *rewrite) begin(e *statemachine.Extent, large bool) (*output, error) {
-	size := max(r.cfg.PackedBytes, int(e.Bytes)+int(e.Bytes)/8+packingSlack)
+	bytes := int(e.Bytes)
 	if large {
-		size = 2*size + 16*int(e.Count())
+		bytes = 2*r.sources[e.Segment].span(e) + 16*int(e.Count())
 	}
+	size := max(r.cfg.PackedBytes, bytes+bytes/8+packingSlack)
 	o := &output{sequence: r.cfg.Segments.Reserve(), first: math.MaxUint64}
 	var err error
 	if o.packer, err = blobwal.NewPacker(r.cfg.Identity, o.sequence, min(size, blobwal.MaxObjectBytes)); err != nil {
@@ -258,8 +260,10 @@ func (r *rewrite) seal(ctx context.Context) error {
 		return nil
 	}
 	packed := o.packer.Seal()
-	if packed == nil {
-		return errors.New("compaction: a packed segment without records")
+	if packed == nil { // not even the first record fits it
+		r.abandon()
+		r.outputs = r.outputs[:len(r.outputs)-1]
+		return nil
 	}
 	if err := r.wait(ctx, int64(len(packed.Object))); err != nil {
 		return err

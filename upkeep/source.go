@@ -16,7 +16,9 @@ const windowBytes = 1 << 20
 // readTimeout is how long one read may take.
 const readTimeout = time.Minute
 
-// wholeBytes is the size up to which an input is read whole: what uploads write.
+// wholeBytes is the size up to which an input that an upload wrote is read whole:
+// all of a step have about a packed segment's bytes together. Of packed ones, each
+// of which may have those alone, no more than a window is in memory.
 const wholeBytes = 8 << 20
 
 // source reads the records of one input, mostly in the order in which they lie.
@@ -41,7 +43,7 @@ func (s *source) open(ctx context.Context) (err error) {
 		s.index, err = blobwal.ParseObject(object)
 		return blobwal.WithKey(s.key(), err)
 	}
-	if g.Size > wholeBytes {
+	if g.Size > wholeBytes || (g.Level > 0 && g.Size > windowBytes) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
 		s.index, err = blobwal.ReadIndex(ctx, s.cfg.Bucket, s.key(), g.Size)
@@ -54,6 +56,16 @@ func (s *source) open(ctx context.Context) (err error) {
 	defer cancel()
 	s.object, s.index, err = blobwal.ReadObject(ctx, s.cfg.Bucket, s.key(), g.Size)
 	return err
+}
+
+// span is the bytes of the blocks that an extent's records lie in.
+func (s *source) span(e *statemachine.Extent) (bytes int) {
+	for i := range s.index.Blocks {
+		if b := &s.index.Blocks[i]; b.First < e.Ordinal+e.Count() && b.First+b.Count > e.Ordinal {
+			bytes += int(b.Length)
+		}
+	}
+	return bytes
 }
 
 func (s *source) key() string { return blobwal.Key(s.cfg.Identity.Cluster, s.id) }
