@@ -22,7 +22,7 @@ func (x *worker) close(ctx context.Context, m *model) error {
 	if x.random.IntN(3) > 0 {
 		return nil // most streams stay open
 	}
-	m.note("%s", closedBy(m))
+	m.note("close at %d", m.tail())
 	err := x.insist(ctx, func(ctx context.Context, a attempt) error {
 		before := time.Now()
 		_, err := a.Append(ctx, m.name, &stream.AppendRequest{Close: true})

@@ -2,7 +2,6 @@ package soak
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/picomq/picomq/stream"
@@ -169,9 +168,7 @@ func (x *worker) appendIf(ctx context.Context, m *model, r *stream.AppendRequest
 		before := time.Now()
 		out, err = a.Append(ctx, m.name, r)
 		if code := stream.CodeOf(err); err != nil && a.unknown && (code == stream.CodeMatchFailed || code == stream.CodeClosed && r.Close) {
-			var refused *stream.Error
-			refused = asRefusal(err)
-			out, err = stream.Appended{Next: refused.Tail, Closed: r.Close}, nil
+			out, err = stream.Appended{Next: asRefusal(err).Tail, Closed: r.Close}, nil
 		}
 		if err != nil {
 			m.note("%v: %v", a.life, err)
@@ -190,7 +187,13 @@ func (x *worker) appendOnce(ctx context.Context, m *model, r *stream.AppendReque
 	var doubtful *life
 	err = x.insist(ctx, func(ctx context.Context, a attempt) (err error) {
 		if doubtful != nil {
-			return x.decided(ctx, a, m, r, doubtful, &out, &doubtful)
+			var happened bool
+			out, happened, err = x.decided(ctx, a, m, doubtful)
+			if err == nil && !happened {
+				doubtful = nil
+				err = stream.Errorf(stream.CodeUnavailable, "the append did not happen")
+			}
+			return err
 		}
 		before := time.Now()
 		out, err = a.Append(ctx, m.name, r)
@@ -209,32 +212,26 @@ func (x *worker) appendOnce(ctx context.Context, m *model, r *stream.AppendReque
 
 // decided waits for the end of the life that did not know, or long enough, and
 // looks whether the append happened. If not it may be sent again.
-func (x *worker) decided(ctx context.Context, a attempt, m *model, r *stream.AppendRequest, doubtful *life, out *stream.Appended, left **life) error {
+func (x *worker) decided(ctx context.Context, a attempt, m *model, doubtful *life) (out stream.Appended, happened bool, err error) {
 	select {
 	case <-doubtful.ended:
 	case <-time.After(requestTakes / 2):
-		if a.life == doubtful {
-			break
+		if a.life != doubtful {
+			return out, false, stream.Errorf(stream.CodeUnavailable, "the life that knows goes on")
 		}
-		return stream.Errorf(stream.CodeUnavailable, "the life that knows goes on")
 	case <-ctx.Done():
-		return ctx.Err()
+		return out, false, ctx.Err()
 	}
 	i, err := a.Head(ctx, m.name)
 	if err == nil && i.StaleMillis > 0 {
 		err = stream.Errorf(stream.CodeUnavailable, "the view may be old")
 	}
 	if err != nil {
-		return err
+		return out, false, err
 	}
-	if i.Tail == m.tail() {
-		m.note("it did not happen")
-		*left = nil
-		return stream.Errorf(stream.CodeUnavailable, "the append did not happen")
-	}
-	m.note("it happened")
-	*out = stream.Appended{Next: i.Tail, Closed: i.Closed}
-	return nil
+	happened = i.Tail != m.tail()
+	m.note("that it happened is %v", happened)
+	return stream.Appended{Next: i.Tail, Closed: i.Closed}, happened, nil
 }
 
 // refusedClosed appends to a closed stream, which must be refused.
@@ -254,6 +251,3 @@ func (x *worker) refusedClosed(ctx context.Context, m *model) error {
 	}
 	return nil
 }
-
-// closedBy notes a close in messages.
-func closedBy(m *model) string { return fmt.Sprintf("close at %d", m.tail()) }
