@@ -41,6 +41,8 @@ type runner struct {
 	// blind says that the state does not show whether there is something to do, so
 	// that the job is done without a backlog.
 	blind bool
+	// limit is how long a step may take; 0: it bounds each of its calls itself.
+	limit time.Duration
 
 	mu     sync.Mutex
 	status Status
@@ -50,6 +52,16 @@ type runner struct {
 
 func newRunner(name string, every time.Duration, j job) *runner {
 	return &runner{job: j, name: name, every: every, status: Status{Job: name}}
+}
+
+// try does a step, within its time.
+func (r *runner) try(ctx context.Context, now time.Time) (more bool, err error) {
+	if r.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.limit)
+		defer cancel()
+	}
+	return r.step(ctx, now)
 }
 
 // due tells whether it is time to do the job and there may be something to do.

@@ -181,7 +181,7 @@ func (u *Upkeep) try(ctx context.Context, r *runner, now time.Time) (more bool) 
 		return false
 	}
 	if err == nil {
-		more, err = r.step(ctx, now)
+		more, err = r.try(ctx, now)
 	}
 	if ctx.Err() != nil {
 		return false // the end of the process is no failure of the job's
