@@ -16,11 +16,11 @@
 //	picomq-cluster                                        the cluster's identity
 //	<cluster>/<log>/marker/<node>/<epoch>                 the incarnation that owns an epoch
 //	<cluster>/<log>/wal/<node>/<epoch>/<group>/<seq>.seg  a segment; group is seq / 4096
-//	<cluster>/<log>/snapshot/<index>                      the state at an index
+//	<cluster>/<log>/snapshots/…, archive/…, applied/…     the replica's: see there
 //
 // Numbers are lower-case hexadecimal of fixed width (cluster 32 digits, log 4,
-// node 8, group 13, the others 16), so that keys sort as their numbers do. All
-// are written create-only and never changed. Sequences count from 1. [ParseKey]
+// node 8, group 13, the others 16), so that keys sort as their numbers do. Those
+// above the last line are written create-only and never changed. Sequences count from 1. [ParseKey]
 // reads a segment's key back, and [ListSegments] lists what is under a prefix.
 //
 // # Segment, format version 1
