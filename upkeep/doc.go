@@ -30,8 +30,8 @@
 //
 // # Bounds
 //
-// Each job runs on a goroutine of its own, one bounded step at a time, and
-// between steps gives way: see [Config.Bandwidth]. Deletes run 8 at a time and at
+// Each job runs on a goroutine of its own, one bounded step at a time; compaction
+// gives way before it reads or writes: see [Config.Bandwidth]. Deletes run 8 at a time and at
 // most 1,000 a second. A comparison of bucket and log holds 32 bytes a segment
 // while it runs, retention 65,536 notes of what it need not read again. A step
 // that fails is repeated after a pause that doubles up to a minute, what is

@@ -49,7 +49,6 @@ type output struct {
 	slot        uint32          // once it is stored
 	first, last stream.ID
 	runs        []commands.Run // that point into it and are not proposed yet
-	pieces      int
 }
 
 func newRewrite(u *Upkeep, p plan) *rewrite {
@@ -176,7 +175,6 @@ func (b *building) add(e *statemachine.Extent, c copied) {
 func (b *building) end() {
 	b.run.Bytes = uint32(b.bytes)
 	b.in.runs = append(b.in.runs, b.run)
-	b.in.pieces += len(b.run.Pieces)
 }
 
 // copyOf is where an extent's records are, copied now unless another stream that
@@ -314,5 +312,6 @@ func (r *rewrite) swap(ctx context.Context, o *output) error {
 		}
 		o.runs = o.runs[n:]
 	}
+	o.runs = nil // and their memory
 	return nil
 }
