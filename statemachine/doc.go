@@ -146,7 +146,9 @@
 //
 // Slots are used again, so between proposal and Apply another segment may have
 // come into a piece's slot. That does no harm: a record at an offset of a stream
-// never changes, so whatever extent holds it now, its copy may take its place.
+// never changes, so whatever extent holds it now, its copy may take its place. But
+// a copy it must be: who makes it has to know that the slot held the segment that
+// it reads when the extent was looked up (see [View.Holders]).
 //
 // # Retention
 //

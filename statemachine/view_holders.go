@@ -16,7 +16,9 @@ type Held struct {
 // Holders scans the streams after one and up to another, in the order of their
 // ids, for extents in the segments that in accepts. It stops at the stream with
 // which it came to max extents, and returns it to go on after: zero at the end. A
-// stream may have several Held. in is called while a stream is locked.
+// stream may have several Held. in is called while a stream is locked: only then
+// does [View.Segment] tell what the slot of its extent holds, for slots are used
+// again.
 func (v View) Holders(after, last stream.ID, in func(slot uint32) bool, max int) (list []Held, next stream.ID) {
 	end := min(v.s.public.lastDense.Load(), last.Dense())
 	found := 0
