@@ -275,6 +275,38 @@ func TestAStaleTypeRefusesNothing(t *testing.T) {
 	require.EqualValues(t, 0, a.append(t, "s", "no JSON").First)
 }
 
+// TestADeleteByAStaleViewFollowsTheName: while the log cannot be asked the view may
+// know an older stream of the name. What the log decides about that one is no answer.
+func TestADeleteByAStaleViewFollowsTheName(t *testing.T) {
+	w := newWorld(t)
+	var behind atomic.Bool
+	log := w.log.Peer()
+	log.Before = func(_ context.Context, call string) error {
+		switch {
+		case call == "append":
+			behind.Store(false)
+		case behind.Load():
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	a, b := w.startOn(log, func(c *engine.Config) { c.SyncTimeout = 50 * time.Millisecond }), w.start(nil)
+	for _, act := range []func() error{
+		func() error { _, err := a.Trim(t.Context(), "s", 1); return err },
+		func() error { return a.Delete(t.Context(), "s") },
+	} {
+		_ = b.Delete(t.Context(), "s")
+		b.create(t, "s", "text/plain", "old")
+		require.Equal(t, []string{"old"}, a.read(t, "s", 0, 100))
+		behind.Store(true)
+		require.NoError(t, b.Delete(t.Context(), "s"))
+		b.create(t, "s", "text/plain", "new")
+		require.NoError(t, act())
+	}
+	_, err := b.Head(t.Context(), "s")
+	require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+}
+
 func TestLocalReadsCatchUpForOffsetsAhead(t *testing.T) {
 	w := newWorld(t)
 	a := w.start(nil)

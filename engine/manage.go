@@ -12,38 +12,42 @@ import (
 // Trim drops the records below an offset, clamped to the tail. Trimming below
 // the start changes nothing.
 func (e *Engine) Trim(ctx context.Context, name stream.Name, to stream.Offset) (stream.Info, error) {
-	st, err := e.settled(ctx, name)
+	st, out, err := e.decideOn(ctx, name, func(id stream.ID) commands.Command { return &commands.Trim{ID: id, To: to} })
 	if err != nil {
 		return stream.Info{}, err
 	}
-	out := e.decide(ctx, &commands.Trim{ID: st.ID, To: to})
-	if out.err != nil {
-		return stream.Info{}, out.err
-	}
-	res := &out.result
-	if res.Verdict != statemachine.Accepted {
-		return stream.Info{}, refusal(name, nil, res)
-	}
 	trimmed := info(&st, 0)
-	trimmed.Start, trimmed.Tail, trimmed.Closed = res.Start, res.Tail, res.Closed
+	trimmed.Start, trimmed.Tail, trimmed.Closed = out.Start, out.Tail, out.Closed
 	return trimmed, nil
 }
 
 // Delete removes a stream. Its name is free when Delete returns, unless forks of
 // it live.
 func (e *Engine) Delete(ctx context.Context, name stream.Name) error {
-	st, err := e.settled(ctx, name)
-	if err != nil {
-		return err
+	_, _, err := e.decideOn(ctx, name, func(id stream.ID) commands.Command { return &commands.Delete{ID: id} })
+	return err
+}
+
+// decideOn proposes a command about the stream that a name is bound to, and
+// returns what Apply answered to it. When the stream went meanwhile the name may
+// be bound anew: it is looked up again.
+func (e *Engine) decideOn(ctx context.Context, name stream.Name, command func(stream.ID) commands.Command) (st statemachine.Stream, _ *statemachine.AppendResult, err error) {
+	var out outcome
+	for range maxResubmits {
+		if st, err = e.settled(ctx, name); err != nil {
+			return st, nil, err
+		}
+		if out = e.decide(ctx, command(st.ID)); out.err != nil {
+			return st, nil, out.err
+		}
+		if out.result.Verdict == statemachine.Accepted {
+			return st, &out.result, nil
+		}
+		if out.result.Verdict != statemachine.NotFound {
+			break
+		}
 	}
-	out := e.decide(ctx, &commands.Delete{ID: st.ID})
-	if out.err != nil {
-		return out.err
-	}
-	if out.result.Verdict != statemachine.Accepted {
-		return refusal(name, nil, &out.result)
-	}
-	return nil
+	return st, nil, refusal(name, nil, &out.result)
 }
 
 // Head describes a stream. It does not restart a sliding expiry.
