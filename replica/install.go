@@ -43,7 +43,8 @@ func (r *Replica) install(ctx context.Context) error {
 
 // base is the newest confirmed snapshot below an index that can be read and
 // whose next row the log still has. Without one, history is replayed from its
-// first row: from the archive as far as the log was truncated.
+// first row: from the archive as far as the log was truncated. But not when there
+// are confirmed ones above the index: then nobody needs the state below it.
 func (r *Replica) base(ctx context.Context, below commands.Index) (base, error) {
 	snapshots, err := r.log.Snapshots(ctx)
 	if err != nil {
@@ -53,7 +54,11 @@ func (r *Replica) base(ctx context.Context, below commands.Index) (base, error) 
 	if err != nil {
 		return base{}, err
 	}
+	var later commands.Index
 	for _, s := range snapshots {
+		if s.Confirmed && s.Index > below {
+			later = max(later, s.Index)
+		}
 		if !s.Confirmed || s.Index >= below || s.Index < archived.Truncated.Index {
 			continue
 		}
@@ -69,6 +74,9 @@ func (r *Replica) base(ctx context.Context, below commands.Index) (base, error) 
 	}
 	if archived.Truncated.Index >= below {
 		return base{}, &commands.TruncatedError{After: below - 1, First: archived.Truncated.Index + 1}
+	}
+	if later > 0 { // history is long, and what it would tell is of no use
+		return base{}, fmt.Errorf("row %d: a later one, of row %d, was confirmed, and what lies before was truncated", below, later)
 	}
 	r.cfg.Logger.Warn("no snapshot can be used; replaying the archive from the first row", "until", archived.Truncated.Index)
 	state, err := r.replayArchive(ctx, archived)
