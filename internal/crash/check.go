@@ -62,7 +62,7 @@ func read(ctx context.Context, s *server, l *ledger) (copyOf, error) {
 		return native, fmt.Errorf("read through Durable Streams: %w", err)
 	}
 	if err := sameRecords(native, other); err != nil {
-		return native, fmt.Errorf("Pico against Durable Streams: %w", err)
+		return native, fmt.Errorf("through Pico and through Durable Streams: %w", err)
 	}
 	if got := (head{exists: native.exists, gone: native.gone, closed: native.closed, tail: offset(len(native.content))}); !h.describes(got) {
 		return native, fmt.Errorf("HEAD says %+v, read back was %+v", h, got)
