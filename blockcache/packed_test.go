@@ -188,7 +188,6 @@ func TestEvictedSegmentsAreGoneAndOthersStay(t *testing.T) {
 	assert.Equal(t, before.TailSegments-1, after.TailSegments)
 	assert.Less(t, after.TailBytes, before.TailBytes)
 	assert.Equal(t, held(r), after.BlockBytes)
-
 }
 
 func TestTheRingGoesOnAfterAnEviction(t *testing.T) {

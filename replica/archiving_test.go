@@ -265,9 +265,20 @@ func (quietLog) Wakeups() <-chan struct{} { return nil }
 // the job dies; another node finishes it.
 func TestEveryStepOfArchivingMayBeTheLast(t *testing.T) {
 	for _, each := range []step{
-		{call: "archive"}, {call: "snapshots"}, {call: "read"}, {call: "announce archive"}, {call: "put"}, {call: "get"},
-		{call: "advance archive"}, {call: "head"}, {call: "truncate"}, {call: "list"},
-		{call: "announce archive", done: true}, {call: "put", done: true}, {call: "advance archive", done: true}, {call: "truncate", done: true},
+		{call: "archive"},
+		{call: "snapshots"},
+		{call: "read"},
+		{call: "announce archive"},
+		{call: "put"},
+		{call: "get"},
+		{call: "advance archive"},
+		{call: "head"},
+		{call: "truncate"},
+		{call: "list"},
+		{call: "announce archive", done: true},
+		{call: "put", done: true},
+		{call: "advance archive", done: true},
+		{call: "truncate", done: true},
 	} {
 		for each.nth = 1; dieAt(t, each); each.nth++ {
 			require.Less(t, each.nth, 100)

@@ -143,8 +143,10 @@ func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*i
 		}
 	}()
 	if at.Index == r.applied.Index+1 && at.Previous == r.applied.Row {
-		row := commands.Row{Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime,
-			Payload: insert.Payload, Origin: insert.Origin, Summary: insert.Summary}
+		row := commands.Row{
+			Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime,
+			Payload: insert.Payload, Origin: insert.Origin, Summary: insert.Summary,
+		}
 		return r.applyEntry(&commands.Entry{Index: at.Index, DatabaseTime: at.DatabaseTime, Payload: decoded}, row)
 	}
 	return r.tailTo(ctx, at.Index)

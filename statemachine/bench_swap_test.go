@@ -20,7 +20,7 @@ func swapEntry(tb require.TestingT, s *State, l *log, ids []stream.ID, choose fu
 			ordinal += 2 * e.Count() // none joins the one before
 		}
 	}
-	slot := accepted(tb, s, l.entry(l.pack(1, 0, 0)))[0].Segment
+	slot := accepted(tb, s, l.entry(l.pack(0, 0)))[0].Segment
 	e := l.entry(commands.NewSwap(slot, l.sequence, runs))
 	require.Len(tb, runs, commands.MaxRuns)
 	return e

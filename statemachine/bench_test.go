@@ -56,9 +56,9 @@ func (l *log) commit(appends []commands.Append) *commands.Entry {
 }
 
 // pack makes a segment known that holds records of some time.
-func (l *log) pack(level uint8, oldest, newest stream.Time) *commands.Pack {
+func (l *log) pack(oldest, newest stream.Time) *commands.Pack {
 	l.sequence++
-	return &commands.Pack{Sequence: l.sequence, Size: 1 << 25, Level: level, Oldest: oldest, Newest: newest, First: 1, Last: 9}
+	return &commands.Pack{Sequence: l.sequence, Size: 1 << 25, Level: 1, Oldest: oldest, Newest: newest, First: 1, Last: 9}
 }
 
 // benchName is a name of 40 bytes; neighbours in the order of creation are not

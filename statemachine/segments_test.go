@@ -103,7 +103,7 @@ func churn(t require.TestingT, s *State, l *log, rng *rand.Rand) {
 		for _, e := range extents[1:4] {
 			run.Pieces = append(run.Pieces, piece(e.Extent))
 		}
-		out := accepted(t, s, l.entry(l.pack(1, 0, 0)))
+		out := accepted(t, s, l.entry(l.pack(0, 0)))
 		accepted(t, s, l.entry(commands.NewSwap(out[0].Segment, l.sequence, []commands.Run{run})))
 	}
 	var dead, doomed []uint32
@@ -189,7 +189,7 @@ func TestReadersFindTheSegment(t *testing.T) {
 			run.Pieces = append(run.Pieces, piece(e.Extent))
 		}
 		run.ID, run.Bytes = id, 18
-		pack := l.pack(1, 0, 0)
+		pack := l.pack(0, 0)
 		pack.Sequence = sequence(id, 3*round+2)
 		slot := accepted(t, s, l.entry(pack))[0].Segment
 		used = append(used, slot)
@@ -214,7 +214,7 @@ func swapped(t require.TestingT) (*State, *log) {
 		commands.Append{ID: 1, Records: 2, Bytes: 10},
 		commands.Append{ID: 1, Records: 2, Bytes: 10},
 	)
-	accepted(t, s, l.entry(l.pack(1, 0, s.logTime)))
+	accepted(t, s, l.entry(l.pack(0, s.logTime)))
 	return s, l
 }
 
@@ -307,7 +307,7 @@ func TestSwapInto(t *testing.T) {
 	assert.Equal(t, NotFound, verdictOf(s, l.entry(commands.NewSwap(4, packed, runs))), "doomed")
 	accepted(t, s, l.entry(&commands.Collected{Slots: []uint32{4}}))
 	assert.Equal(t, NotFound, verdictOf(s, l.entry(commands.NewSwap(4, packed, runs))), "collected")
-	accepted(t, s, l.entry(l.pack(1, 0, 0)))
+	accepted(t, s, l.entry(l.pack(0, 0)))
 	assert.Equal(t, NotFound, verdictOf(s, l.entry(commands.NewSwap(4, packed, runs))), "another in its slot")
 	assert.Equal(t, Accepted, verdictOf(s, l.entry(commands.NewSwap(4, l.sequence, runs))))
 
@@ -394,7 +394,7 @@ func TestCountsOfSegments(t *testing.T) {
 	step("1 of 1 slots, 100 bytes, 30 referenced by 2; dead 0, 0 bytes; doomed 0", l.entry(&commands.Trim{ID: 1, To: 1}))
 	step("1 of 1 slots, 100 bytes, 10 referenced by 1; dead 0, 0 bytes; doomed 0", l.entry(&commands.Delete{ID: 2}))
 	step("2 of 2 slots, 200 bytes, 10 referenced by 1; dead 1, 100 bytes; doomed 0", commit())
-	pack := l.pack(1, 0, 0)
+	pack := l.pack(0, 0)
 	pack.Size = 50
 	step("3 of 3 slots, 250 bytes, 10 referenced by 1; dead 2, 150 bytes; doomed 0", l.entry(pack))
 	step("3 of 3 slots, 250 bytes, 7 referenced by 1; dead 2, 200 bytes; doomed 0", l.entry(commands.NewSwap(2, l.sequence, []commands.Run{

@@ -200,7 +200,7 @@ func smallSegments(t require.TestingT, s *State, l *log) {
 	}}))
 	s.Apply(l.commit([]commands.Append{{ID: 9, Records: 1, Bytes: 20}}))
 	s.Apply(l.commit([]commands.Append{{ID: 9, Records: 4, Bytes: 40}}))
-	out := s.Apply(l.entry(l.pack(1, first, first+10), commands.NewSwap(packedSlot, l.sequence, []commands.Run{{
+	out := s.Apply(l.entry(l.pack(first, first+10), commands.NewSwap(packedSlot, l.sequence, []commands.Run{{
 		ID: 9, Ordinal: 5, Bytes: 44, Pieces: []commands.Piece{{Slot: doomedSlot, Count: 2}, {Slot: emptySlot, Count: 1}},
 	}}), &commands.Doom{Slots: []uint32{doomedSlot, emptySlot}}, &commands.Collected{Slots: []uint32{emptySlot}}))
 	for _, r := range out.Proposals[0].Results {

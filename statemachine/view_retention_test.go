@@ -93,7 +93,7 @@ func packSome(t *rapid.T, s *State, l *log, times map[stream.ID][]stream.Time) {
 	if len(runs) == 0 {
 		return
 	}
-	slot := accepted(t, s, l.entry(l.pack(1, oldest, newest)))[0].Segment
+	slot := accepted(t, s, l.entry(l.pack(oldest, newest)))[0].Segment
 	accepted(t, s, l.entry(commands.NewSwap(slot, l.sequence, runs)))
 }
 
@@ -159,7 +159,7 @@ func TestOverdueOfOne(t *testing.T) {
 	assert.Equal(t, Overdue{ID: 1, Keep: bytes(1), To: 6, Excess: 9}, overdue(bytes(1), 0))
 
 	// In one packed segment the times are mixed.
-	accepted(t, s, l.entry(l.pack(1, 20, 40)))
+	accepted(t, s, l.entry(l.pack(20, 40)))
 	accepted(t, s, l.entry(commands.NewSwap(5, l.sequence, []commands.Run{{
 		ID: 1, Bytes: 30, Pieces: []commands.Piece{{Slot: 0, Count: 2}, {Slot: 1, Count: 2}, {Slot: 2, Count: 2}},
 	}})))

@@ -17,10 +17,10 @@ import (
 )
 
 // kill makes segments with records of a stream each and deletes the streams.
-func kill(t *testing.T, n *node, name string, count int) (ids []blobwal.SegmentID) {
+func kill(t *testing.T, n *node, count int) (ids []blobwal.SegmentID) {
 	t.Helper()
 	for i := range count {
-		id := n.create(t, fmt.Sprint(name, "/", i), stream.Config{})
+		id := n.create(t, fmt.Sprint("dead/", i), stream.Config{})
 		_, segment := n.commit(t, commands.Append{ID: id, Records: 3, Bytes: 7})
 		n.propose(t, &commands.Delete{ID: id})
 		ids = append(ids, segment)
@@ -31,7 +31,7 @@ func kill(t *testing.T, n *node, name string, count int) (ids []blobwal.SegmentI
 func TestDeadSegmentsGoAfterAGrace(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(t, 0)
-	dead := kill(t, n, "dead", 20)
+	dead := kill(t, n, 20)
 	live := n.create(t, "live", stream.Config{})
 	slot, kept := n.commit(t, commands.Append{ID: live, Records: 3, Bytes: 7})
 	w.pass(t, n, 80*time.Second)
@@ -64,7 +64,7 @@ func TestDeadSegmentsGoAfterAGrace(t *testing.T) {
 func TestALogThatLostItsTailDeletesNothing(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(t, 0)
-	dead := kill(t, n, "dead", 5)
+	dead := kill(t, n, 5)
 	before := n.Applied() - 1 // the last of the streams is there
 	w.pass(t, n, 80*time.Second)
 	require.EqualValues(t, 5, n.View().Counts().Doomed)
@@ -93,7 +93,7 @@ func TestAPackedSegmentIsLeftToItsSwapForAWhile(t *testing.T) {
 func TestWhatCannotBeDeletedStaysAndTheRestGoes(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(t, 0)
-	dead := kill(t, n, "dead", 600) // several steps
+	dead := kill(t, n, 600) // several steps
 	stuck := blobwal.Key(cluster, dead[17])
 	w.faults.SetPlan(func(op faultbucket.Op) (d faultbucket.Decision) {
 		if op.Kind == faultbucket.Delete && op.Key == stuck {
@@ -125,7 +125,7 @@ func TestWhatCannotBeDeletedStaysAndTheRestGoes(t *testing.T) {
 func TestDeletesThatFailNowAndThenOnlySlowCollectionDown(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(t, 0)
-	kill(t, n, "dead", 6000)
+	kill(t, n, 6000)
 	var deletes atomic.Int64
 	w.faults.SetPlan(func(op faultbucket.Op) (d faultbucket.Decision) {
 		if op.Kind == faultbucket.Delete && deletes.Add(1)%50 == 0 {
@@ -144,7 +144,7 @@ func TestDeletesThatFailNowAndThenOnlySlowCollectionDown(t *testing.T) {
 func TestABucketThatIsGoneForAnHour(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(t, 0)
-	kill(t, n, "dead", 30)
+	kill(t, n, 30)
 	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
 		return faultbucket.Decision{Before: faultbucket.Fail(op)}
 	})
@@ -165,7 +165,7 @@ func TestABucketThatIsGoneForAnHour(t *testing.T) {
 
 func TestCollectionAfterACrashAnywhere(t *testing.T) {
 	prepare := func(t *testing.T, w *world, n *node) {
-		kill(t, n, "dead", 3)
+		kill(t, n, 3)
 		n.commit(t, commands.Append{ID: n.create(t, "live", stream.Config{}), Records: 3, Bytes: 7})
 		now := n.View().LogTime()
 		id := n.identity.Segment(n.segments.Reserve())
@@ -178,7 +178,7 @@ func TestCollectionAfterACrashAnywhere(t *testing.T) {
 func TestTwoHoldersCollectAtOnce(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.start(t, 0), w.start(t, 0)
-	dead := kill(t, first, "dead", 40)
+	dead := kill(t, first, 40)
 	live := first.create(t, "live", stream.Config{})
 	first.commit(t, commands.Append{ID: live, Records: 3, Bytes: 7})
 	for range 30 {

@@ -38,7 +38,7 @@ func TestOnlyWhatNobodyWillEverReferToIsAnOrphan(t *testing.T) {
 	name := old.create(t, "a", stream.Config{})
 	_, committed := old.commit(t, commands.Append{ID: name, Records: 1, Bytes: 7})
 	fenced := w.leave(t, old.identity.Segment(50))
-	dead := kill(t, old, "dead", 1)[0]
+	dead := kill(t, old, 1)[0]
 	old.stop()
 
 	n := w.start(t, old.number(), soon)
@@ -52,7 +52,7 @@ func TestOnlyWhatNobodyWillEverReferToIsAnOrphan(t *testing.T) {
 	mayBe := w.leave(t, blobwal.SegmentID{Node: 99, Epoch: 1_000_000, Sequence: 1})
 	strange := blobwal.LogPrefix(cluster, 0) + "readme"
 	others := blobwal.Key([16]byte{9}, fenced)
-	marker := blobwal.MarkerKey(cluster, 0, n.identity.Node, uint64(fenced.Epoch))
+	marker := blobwal.MarkerKey(cluster, 0, n.identity.Node, fenced.Epoch)
 	for _, key := range []string{strange, others, marker} {
 		w.put(t, key)
 	}

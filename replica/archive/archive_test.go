@@ -92,10 +92,14 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 				Index: at.Index + 1, Previous: at.Row, ID: commands.RowID(rapid.Int64().Draw(t, "id") | 1),
 				DatabaseTime: stream.Time(rapid.Int64().Draw(t, "time")),
 				Payload:      rapid.SliceOfN(rapid.Byte(), 1, 300).Draw(t, "payload"),
-				Origin: commands.Origin{Node: commands.NodeID(rapid.Uint32().Draw(t, "node")),
-					Epoch: commands.Epoch(rapid.Uint64().Draw(t, "epoch")), Seq: rapid.Uint64().Draw(t, "seq")},
-				Summary: commands.Summary{Kinds: rapid.StringN(0, 40, 200).Draw(t, "kinds"),
-					Commands: rapid.IntRange(0, math.MaxInt32).Draw(t, "commands"), Appends: rapid.IntRange(0, math.MaxInt32).Draw(t, "appends")},
+				Origin: commands.Origin{
+					Node:  commands.NodeID(rapid.Uint32().Draw(t, "node")),
+					Epoch: commands.Epoch(rapid.Uint64().Draw(t, "epoch")), Seq: rapid.Uint64().Draw(t, "seq"),
+				},
+				Summary: commands.Summary{
+					Kinds:    rapid.StringN(0, 40, 200).Draw(t, "kinds"),
+					Commands: rapid.IntRange(0, math.MaxInt32).Draw(t, "commands"), Appends: rapid.IntRange(0, math.MaxInt32).Draw(t, "appends"),
+				},
 			}
 			rows, at = append(rows, row), row.Position()
 		}
@@ -200,8 +204,10 @@ func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 func TestAnObjectIsFullByBytesOrTime(t *testing.T) {
 	row := rowsAfter(commands.Position{}, 1)[0]
 	follow := func(row commands.Row, payload int, age time.Duration) commands.Row {
-		return commands.Row{Index: row.Index + 1, ID: row.ID + 1, Previous: row.ID, Payload: make([]byte, payload),
-			DatabaseTime: row.DatabaseTime + stream.Time(age.Milliseconds())}
+		return commands.Row{
+			Index: row.Index + 1, ID: row.ID + 1, Previous: row.ID, Payload: make([]byte, payload),
+			DatabaseTime: row.DatabaseTime + stream.Time(age.Milliseconds()),
+		}
 	}
 	w, err := archive.NewWriter(cluster, archive.Link{})
 	require.NoError(t, err)

@@ -197,8 +197,10 @@ func TestKeysSayWhichRows(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 0xab, span.First)
 	assert.EqualValues(t, uint64(1<<63), span.Last)
-	for _, name := range []string{"", "1-2", "0000000000000000-0000000000000001", "0000000000000002-0000000000000001", "000000000000000A-000000000000000b",
-		"0000000000000001", "0000000000000001-0000000000000002-"} {
+	for _, name := range []string{
+		"", "1-2", "0000000000000000-0000000000000001", "0000000000000002-0000000000000001", "000000000000000A-000000000000000b",
+		"0000000000000001", "0000000000000001-0000000000000002-",
+	} {
 		_, err := archive.ParseKey(prefix + name)
 		require.Error(t, err, name)
 	}
