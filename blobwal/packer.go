@@ -13,8 +13,8 @@ import (
 const MaxPackedBlocks = 1 << 16
 
 // MaxSegmentRecords is how many records a packed segment has at most: ordinals
-// stay below 2^31, so that the log can keep a bit beside them.
-const MaxSegmentRecords = 1<<31 - 1
+// stay below 2^30, so that the log can keep two bits beside them.
+const MaxSegmentRecords = 1<<30 - 1
 
 // minPackedBytes is the least bound that a packer can be given.
 const minPackedBytes = 1 << 10

@@ -213,7 +213,7 @@ func (it *AppendIter) uvarint(column *[]byte) uint64 {
 }
 
 // MaxSegmentRecords bounds the records of one segment.
-const MaxSegmentRecords = 1<<31 - 1
+const MaxSegmentRecords = 1<<30 - 1
 
 // check walks all columns once: after it, Appends cannot fail.
 func (m *CommitSegment) check() error {

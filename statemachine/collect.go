@@ -14,7 +14,7 @@ func (s *State) doom(m *commands.Doom, out *Result) {
 		if g := s.segment(slot); g != nil && g.Dead() && g.Doomed == 0 {
 			row, lock := s.lockSegment(slot)
 			s.items -= hashSegment(slot, row)
-			row.Doomed = max(s.logTime, 1) // zero would say that it is not
+			row.Doomed = max(s.activeTime, 1) // zero would say that it is not
 			s.items += hashSegment(slot, row)
 			lock.Unlock()
 			s.counts.Doomed++

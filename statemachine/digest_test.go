@@ -57,7 +57,7 @@ func TestDigestSeesEverything(t *testing.T) {
 		"extent first": func(s *State) { (*damaged(s, 1).extents())[0].First++ },
 		"extent place": func(s *State) { (*damaged(s, 1).extents())[0].Ordinal++ },
 		"extent slot":  func(s *State) { (*damaged(s, 1).extents())[0].Segment++ },
-		"extent count": func(s *State) { (*damaged(s, 1).extents())[0].packed += 2 },
+		"extent count": func(s *State) { (*damaged(s, 1).extents())[0].packed += 4 },
 		"extent bytes": func(s *State) { (*damaged(s, 1).extents())[0].Bytes++ },
 
 		"extent cut": func(s *State) { (*damaged(s, 1).extents())[0].packed++ },

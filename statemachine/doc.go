@@ -183,9 +183,10 @@
 //
 // Slots is one more than the highest that holds a segment; empty ones below it
 // are no items. Flags are 1 live, 2 closed, 4 has a Stream-Seq, 8 deleted, 16 is a fork,
-// 32 has live forks, 64 states retention. Packed is twice an extent's count, and 3
-// for a cut record, whose bytes are then those of the body that count. Doomed is
-// the log time, at least 1, and 0 while it is not. After every 1,024th entry the
+// 32 has live forks, 64 states retention. Packed is four times an extent's
+// count, and 2 more if its bytes are an estimate because a fork has it of a longer
+// one; for a cut record it is 5, and its bytes are those of the body that count.
+// Doomed is the active time, at least 1, and 0 while it is not. After every 1,024th entry the
 // state remembers its digest ([CheckpointInterval]), the last 64 of them;
 // Checkpoint compares a node's against it. They are no items themselves.
 //

@@ -19,7 +19,7 @@ type Extent struct {
 	// made from a part of another. Of a cut extent, how much of the record's body
 	// counts, exactly.
 	Bytes  uint32
-	packed uint32 // count << 1 | cut
+	packed uint32 // count << 2 | roughly << 1 | cut
 }
 
 // maxCount bounds the records of an extent, and so their ordinals.
@@ -27,16 +27,31 @@ const maxCount = commands.MaxSegmentRecords
 
 // makeExtent is an extent of whole records.
 func makeExtent(first stream.Offset, segment, ordinal, count, bytes uint32) Extent {
-	return Extent{First: first, Segment: segment, Ordinal: ordinal, Bytes: bytes, packed: count << 1}
+	return Extent{First: first, Segment: segment, Ordinal: ordinal, Bytes: bytes, packed: count << 2}
 }
 
 // cutExtent is the record after the first skip of an extent, cut to bytes.
 func cutExtent(e Extent, skip, bytes uint32) Extent {
-	return Extent{First: e.First + stream.Offset(skip), Segment: e.Segment, Ordinal: e.Ordinal + skip, Bytes: bytes, packed: 1<<1 | 1}
+	return Extent{First: e.First + stream.Offset(skip), Segment: e.Segment, Ordinal: e.Ordinal + skip, Bytes: bytes, packed: 1<<2 | 1}
 }
 
 // Count is the number of records, at least 1.
-func (e Extent) Count() uint32 { return e.packed >> 1 }
+func (e Extent) Count() uint32 { return e.packed >> 2 }
+
+// Roughly tells whether Bytes may be more or less than the records take: the
+// extent is the beginning of another's, as a fork has it.
+func (e Extent) Roughly() bool { return e.packed&2 != 0 }
+
+// leastRecord is what a record takes at least, in bytes: where it ends is noted.
+const leastRecord = 4
+
+// atLeast is how many bytes the records surely take.
+func (e Extent) atLeast() uint64 {
+	if e.Roughly() {
+		return min(uint64(e.Bytes), leastRecord*uint64(e.Count()))
+	}
+	return uint64(e.Bytes)
+}
 
 // Cut tells whether the extent is one record of whose body only the first Bytes
 // count: a fork ends inside it.
@@ -56,13 +71,22 @@ func (e Extent) continues(next Extent) bool {
 // takes is not known here, so they go in proportion.
 func (e Extent) head(n uint32) Extent {
 	e.Bytes = uint32(uint64(e.Bytes) * uint64(n) / uint64(e.Count()))
-	e.packed = n << 1
+	e.packed = n<<2 | 2
 	return e
 }
 
 // tail is what head(n) leaves.
 func (e Extent) tail(n uint32) Extent {
-	return makeExtent(e.First+stream.Offset(n), e.Segment, e.Ordinal+n, e.Count()-n, e.Bytes-e.head(n).Bytes)
+	rest := makeExtent(e.First+stream.Offset(n), e.Segment, e.Ordinal+n, e.Count()-n, e.Bytes-e.head(n).Bytes)
+	rest.packed |= e.packed & 2
+	return rest
+}
+
+// join adds the records of next, which continues e.
+func (e *Extent) join(next Extent) {
+	e.packed += next.Count() << 2
+	e.packed |= next.packed & 2
+	e.Bytes += next.Bytes
 }
 
 // roomFor is the extents with room for one more, where e needs it. It is called
@@ -80,8 +104,7 @@ func (s *State) addExtent(id stream.ID, p place, e Extent) {
 	if n := len(*extents); n > 0 && (*extents)[n-1].continues(e) {
 		last := &(*extents)[n-1]
 		s.items -= hashExtent(id, *last)
-		last.packed += e.packed
-		last.Bytes += e.Bytes
+		last.join(e)
 		s.items += hashExtent(id, *last)
 		s.refer(e.Segment, 0, int64(e.Bytes))
 		return

@@ -97,7 +97,7 @@ func (m *model) doom(c *commands.Doom) Result {
 	out := verdict(NotDue)
 	for _, slot := range c.Slots {
 		if g := m.segment(slot); g != nil && g.Doomed == 0 && m.dead(g) {
-			g.Doomed = max(m.logTime, 1)
+			g.Doomed = max(m.activeTime, 1)
 			out.Verdict, out.Removed = Accepted, out.Removed+1
 		}
 	}

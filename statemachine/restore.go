@@ -157,7 +157,7 @@ func (x *restorer) readSegments(c *codec) {
 		case row == Segment{}:
 			x.s.free = append(x.s.free, slot) // ascending, so a heap
 			continue
-		case !row.sound(x.head.logTime):
+		case !row.sound(x.head.logTime, x.head.activeTime):
 			c.fail("the segment in slot %d breaks a rule of its row", slot)
 			return
 		}
@@ -167,9 +167,9 @@ func (x *restorer) readSegments(c *codec) {
 }
 
 // sound tells whether the row is one that commands can have made until a log
-// time.
-func (g *Segment) sound(now stream.Time) bool {
-	if g.Doomed != 0 && (!g.Dead() || g.Doomed < g.Time || g.Doomed > max(now, 1)) {
+// time and an active time.
+func (g *Segment) sound(now stream.Time, active int64) bool {
+	if g.Doomed != 0 && (!g.Dead() || g.Doomed > max(active, 1)) {
 		return false
 	}
 	if g.Level == 0 && (g.Oldest != g.Time || g.Newest != g.Time || g.First != 0 || g.Last != 0) {

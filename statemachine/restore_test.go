@@ -29,9 +29,8 @@ func TestRestoreChecksRules(t *testing.T) {
 		{"a packed segment newer than known", func(s *State) { s.segments.at(0).rows[packedSlot].Newest = 1 << 40 }, "slot 6 breaks"},
 		{"a segment of appends for some streams", func(s *State) { s.segments.at(0).rows[0].Last = 1 }, "slot 0 breaks"},
 		{"a packed segment for no streams", func(s *State) { s.segments.at(0).rows[packedSlot].Last = 0 }, "slot 6 breaks"},
-		{"a doomed segment with extents", func(s *State) { s.segments.at(0).rows[0].Doomed = s.logTime }, "slot 0 breaks"},
-		{"a segment doomed in the future", func(s *State) { s.segments.at(0).rows[doomedSlot].Doomed = s.logTime + 1 }, "slot 3 breaks"},
-		{"a segment doomed before its time", func(s *State) { s.segments.at(0).rows[doomedSlot].Doomed = 1 }, "slot 3 breaks"},
+		{"a doomed segment with extents", func(s *State) { s.segments.at(0).rows[0].Doomed = 1 }, "slot 0 breaks"},
+		{"a segment doomed in the future", func(s *State) { s.segments.at(0).rows[doomedSlot].Doomed = s.activeTime + 1 }, "slot 3 breaks"},
 		{"an extent in an empty slot", func(s *State) { (*damaged(s, 1).extents())[0].Segment = emptySlot }, "segment 4, records"},
 		{"an extent in a doomed segment", func(s *State) { (*damaged(s, 1).extents())[0].Segment = doomedSlot }, "segment 0 says"},
 		{"something in an empty slot", func(s *State) { s.segments.at(0).rows[emptySlot].Size = 1 }, "slot 4 breaks"},
@@ -59,8 +58,8 @@ func TestRestoreChecksRules(t *testing.T) {
 
 		{"an extent of too many", func(s *State) { (*damaged(s, 1).extents())[0].Ordinal = maxCount }, "stream 1 has an extent"},
 		{"a cut extent of two", func(s *State) {
-			cutOf(s).packed = 2<<1 | 1
-			(*damaged(s, 5).extents())[2].packed = 1 << 1
+			cutOf(s).packed = 2<<2 | 1
+			(*damaged(s, 5).extents())[2].packed = 1 << 2
 		}, "stream 5 has an extent"},
 		{"a cut extent of none", func(s *State) { cutOf(s).packed = 1 }, "extents of stream 5 end"},
 		{"a cut extent of no bytes", func(s *State) { cutOf(s).Bytes = 0 }, "stream 5 has an extent"},

@@ -18,8 +18,8 @@ type Segment struct {
 	Time       stream.Time // log time at which it became known
 	Oldest     stream.Time // of its records; Time at level 0, where all records have it
 	Newest     stream.Time
-	Doomed     stream.Time // log time since when nothing can refer to it; 0: not doomed
-	First      stream.ID   // the lowest and the highest stream that a packed one was written for; 0 at level 0
+	Doomed     int64     // active time, in ms, since when nothing can refer to it; 0: not doomed
+	First      stream.ID // the lowest and the highest stream that a packed one was written for; 0 at level 0
 	Last       stream.ID
 	Node       commands.NodeID
 	Extents    uint32 // extents in it; 0: the segment is dead

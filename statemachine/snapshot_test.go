@@ -232,7 +232,7 @@ func TestGoldenSnapshot(t *testing.T) {
 		ID: 5, Name: "e", Config: stream.Config{ContentType: "text/plain"}, Created: fork.Created, Start: 1, Tail: 6, Extents: 3,
 		Fork: &stream.Fork{Parent: 4, From: "d", At: 5, End: 5},
 	}, fork)
-	require.Equal(t, Extent{First: 3, Segment: 1, Ordinal: 0, Bytes: 2, packed: 3}, s.View().Extents(5, 3, 1)[0].Extent)
+	require.Equal(t, Extent{First: 3, Segment: 1, Ordinal: 0, Bytes: 2, packed: 5}, s.View().Extents(5, 3, 1)[0].Extent)
 	orphan, _ := s.View().Lookup("h")
 	require.Equal(t, &stream.Fork{Parent: 7, From: "g"}, orphan.Fork)
 }

@@ -118,7 +118,8 @@ func (x *swapper) match(run *commands.Run, from stream.Offset) (at, n int) {
 
 // covers tells whether both are the same records in the same place.
 func (e Extent) covers(other Extent) bool {
-	return e.First == other.First && e.Segment == other.Segment && e.Ordinal == other.Ordinal && e.packed == other.packed
+	return e.First == other.First && e.Segment == other.Segment && e.Ordinal == other.Ordinal &&
+		e.Count() == other.Count() && e.Cut() == other.Cut()
 }
 
 // replace puts one extent in place of n that come after the next at.
@@ -144,8 +145,7 @@ func (x *swapper) keep(extents []Extent) {
 		last := &x.list[n-1]
 		x.s.dropExtent(x.id, *last)
 		x.s.dropExtent(x.id, extents[0])
-		last.packed += extents[0].packed
-		last.Bytes += extents[0].Bytes
+		last.join(extents[0])
 		x.s.countExtent(x.id, *last)
 		extents = extents[1:]
 	}

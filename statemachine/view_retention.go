@@ -97,11 +97,17 @@ func (v View) aged(extents []Extent, oldest stream.Time) (n int) {
 	return n
 }
 
-// within is from which extent on there are so many bytes, or all there are, and
-// how many there are from there on.
+// within is from which extent on there surely are so many bytes, or all there are,
+// and how many there are from there on. How many the first has is of no account:
+// what it is said to have beyond the bound is looked for in its blocks.
 func within(extents []Extent, bytes uint64) (at int, held uint64) {
-	for at = len(extents); at > 0 && held < bytes; held += uint64(extents[at].Bytes) {
+	for at = len(extents); at > 0 && held < bytes; {
 		at--
+		if at == 0 {
+			held += uint64(extents[at].Bytes)
+		} else {
+			held += extents[at].atLeast()
+		}
 	}
 	return at, held
 }

@@ -42,7 +42,7 @@ func (j *collect) backlog() uint64 { return j.cfg.Replica.View().Counts().Dead }
 func (j *collect) step(ctx context.Context, _ time.Time) (more bool, err error) {
 	view := j.cfg.Replica.View()
 	list, next := view.Segments(j.slot, scanSegments)
-	dead, ripe := j.sort(list, view.LogTime())
+	dead, ripe := j.sort(list, view.LogTime(), view.ActiveTime())
 	if err := j.doom(ctx, dead); err != nil {
 		return false, err
 	}
@@ -55,13 +55,15 @@ func (j *collect) step(ctx context.Context, _ time.Time) (more bool, err error) 
 	return next != 0 && (err == nil || freed > 0), err
 }
 
-// sort picks the segments to doom now and those whose grace is over.
-func (j *collect) sort(list []statemachine.Slotted, now stream.Time) (dead []uint32, ripe []statemachine.Slotted) {
+// sort picks the segments to doom now and those whose grace is over. The grace
+// counts active time: neither a clock that jumps nor an hour without the log ends
+// it for readers that are on their way.
+func (j *collect) sort(list []statemachine.Slotted, now stream.Time, active int64) (dead []uint32, ripe []statemachine.Slotted) {
 	grace := j.cfg.Grace.Milliseconds()
 	for _, s := range list {
 		switch {
 		case s.Doomed != 0:
-			if int64(now-s.Doomed) >= grace {
+			if active-s.Doomed >= grace {
 				ripe = append(ripe, s)
 			}
 		case !s.Dead():

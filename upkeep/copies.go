@@ -5,6 +5,9 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
+// leastRecord is what a record takes at least, in bytes.
+const leastRecord = 4
+
 // maxCopies bounds what is remembered of where records of forks and of their
 // parents were copied. What is forgotten is copied once more.
 const maxCopies = 1 << 16
@@ -50,7 +53,10 @@ func (c *copies) find(e *statemachine.Extent) (copied, bool) {
 		if e.Ordinal >= s.from.Ordinal && skip+e.Count() <= s.from.Count() && s.from.First+stream.Offset(skip) == e.First {
 			to := s.to
 			to.ordinal += skip
-			to.bytes = uint32(uint64(to.bytes) * uint64(e.Count()) / uint64(s.from.Count()))
+			if e.Count() < s.from.Count() {
+				// How many bytes they take of it is not known: no more than surely.
+				to.bytes = min(to.bytes, leastRecord*e.Count())
+			}
 			return to, true
 		}
 	}
