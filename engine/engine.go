@@ -28,7 +28,7 @@ type Config struct {
 	// InFlightBytes bounds the appends that are not decided yet. Default 64 MiB.
 	InFlightBytes int64
 	// MaxExtents bounds the extents of all streams, at 24 bytes each and more
-	// where they are many. Default 16 Mi.
+	// where they are many. Default 32 Mi.
 	MaxExtents uint64
 	// AppendTimeout is how long an append waits for its outcome. It should exceed
 	// the writer's Deadline and the replica's QueueTimeout together, after which
@@ -36,8 +36,8 @@ type Config struct {
 	AppendTimeout time.Duration
 	// SyncTimeout is how long a read waits for the log's head. Default 2 s.
 	SyncTimeout time.Duration
-	// StaleLimit is how long reads are answered while the log is out of reach.
-	// Default 30 s.
+	// StaleLimit is how long reads are answered while the log is out of reach. What
+	// a deleted segment's grace rests on: see upkeep. Default [DefaultStaleLimit].
 	StaleLimit time.Duration
 	// LocalReads answers reads from the view without asking the log.
 	LocalReads bool
@@ -47,6 +47,9 @@ type Config struct {
 	AfterPut    func()
 	AfterCommit func()
 }
+
+// DefaultStaleLimit is how long reads are answered without the log.
+const DefaultStaleLimit = 30 * time.Second
 
 func (c *Config) validate() error {
 	if c.Replica == nil || c.Hub == nil || c.Cache == nil {
@@ -62,11 +65,11 @@ func (c *Config) validate() error {
 		c.InFlightBytes = 64 << 20
 	}
 	if c.MaxExtents == 0 {
-		c.MaxExtents = 16 << 20
+		c.MaxExtents = 32 << 20
 	}
 	orDefault(&c.AppendTimeout, 45*time.Second)
 	orDefault(&c.SyncTimeout, 2*time.Second)
-	orDefault(&c.StaleLimit, 30*time.Second)
+	orDefault(&c.StaleLimit, DefaultStaleLimit)
 	nothing := func() {}
 	if c.AfterPut == nil {
 		c.AfterPut = nothing

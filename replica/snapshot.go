@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,16 @@ func snapshotKey(prefix string, at commands.Position) string {
 	return fmt.Sprintf("%s%016x-%016x", prefix, uint64(at.Index), uint64(at.Row))
 }
 
+// ClusterOf reads the cluster that a snapshot is of from its key.
+func ClusterOf(key string) (cluster commands.ClusterID, err error) {
+	digits, _, _ := strings.Cut(key, "/")
+	raw, err := hex.DecodeString(digits)
+	if err != nil || len(raw) != len(cluster) {
+		return cluster, fmt.Errorf("snapshot key %q does not begin with a cluster", key)
+	}
+	return commands.ClusterID(raw), nil
+}
+
 // positionOf reads the position back from a key.
 func positionOf(key string) (commands.Position, error) {
 	index, row, ok := strings.Cut(path.Base(key), "-")
@@ -51,6 +62,10 @@ func positionOf(key string) (commands.Position, error) {
 	}
 	return commands.Position{Index: commands.Index(i), Row: commands.RowID(w)}, nil
 }
+
+// snapshotTimeout bounds one snapshot, its confirmation included: a bucket that
+// never answers must not be the end of all later ones.
+const snapshotTimeout = 30 * time.Minute
 
 // maybeSnapshot starts a snapshot when one is due and none is being made.
 func (r *Replica) maybeSnapshot(ctx context.Context) {
@@ -78,6 +93,8 @@ func (r *Replica) maybeSnapshot(ctx context.Context) {
 // takeSnapshot writes the object, enters it in the log's table, confirms it by
 // a replay, and drops those that are no longer needed.
 func (r *Replica) takeSnapshot(ctx context.Context, frozen *statemachine.Snapshot, at commands.Position) error {
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
 	begun := time.Now()
 	key := snapshotKey(r.snapshot.prefix, at)
 	size, err := r.upload(ctx, key, frozen)

@@ -36,14 +36,8 @@ func (v View) Holders(after, last stream.ID, in func(slot uint32) bool, max int)
 	return list, 0
 }
 
-// HeldBy is one stream's extents in the segments that in accepts. in is called
-// while the stream is locked.
-func (v View) HeldBy(id stream.ID, in func(slot uint32) bool) []Held {
-	list, _ := v.heldBy(id, in)
-	return list
-}
-
-// heldBy is HeldBy, and how many extents those are.
+// heldBy is one stream's extents in the segments that in accepts, and how many
+// they are.
 func (v View) heldBy(id stream.ID, in func(slot uint32) bool) (list []Held, found int) {
 	p, lock := v.lock(id)
 	if lock == nil {

@@ -230,18 +230,19 @@ func TestHolders(t *testing.T) {
 		last := stream.ID(rapid.IntRange(0, 5).Draw(t, "last"))
 		var want, got, each []Held
 		for id := stream.ID(1); id <= min(last, 3); id++ {
-			held := Held{ID: id}
+			own := Held{ID: id}
 			for _, e := range s.View().Extents(id, 0, 100) {
 				if in(e.Segment) {
-					held.Extents = append(held.Extents, e.Extent)
-				} else if len(held.Extents) > 0 {
-					want, held.Extents = append(want, held), nil
+					own.Extents = append(own.Extents, e.Extent)
+				} else if len(own.Extents) > 0 {
+					want, own.Extents = append(want, own), nil
 				}
 			}
-			if len(held.Extents) > 0 {
-				want = append(want, held)
+			if len(own.Extents) > 0 {
+				want = append(want, own)
 			}
-			each = append(each, s.View().HeldBy(id, in)...)
+			held, _ := s.View().heldBy(id, in)
+			each = append(each, held...)
 		}
 		for cursor, first := stream.ID(0), true; first || cursor != 0; first = false {
 			var list []Held
@@ -250,6 +251,7 @@ func TestHolders(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 		require.Equal(t, want, each)
-		require.Empty(t, s.View().HeldBy(1<<20, in))
+		none, _ := s.View().heldBy(1<<20, in)
+		require.Empty(t, none)
 	})
 }

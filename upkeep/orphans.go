@@ -11,6 +11,9 @@ import (
 // sweepPage is how many objects one step lists.
 const sweepPage = 1000
 
+// maxRefused is how often in a row a page is asked for before the pass begins anew.
+const maxRefused = 5
+
 // Sweep is what a comparison of the bucket with the log found.
 type Sweep struct {
 	Ended   time.Time // zero: there was none yet
@@ -28,13 +31,14 @@ type Sweep struct {
 type orphans struct {
 	*Upkeep
 	*remover
-	pass   *catalogue // nil between passes
-	token  []byte     // of the page to list; nil at first
-	listed bool       // what is left of the pass are segments that were not listed
-	at     int        // the known segment to look at then
-	found  Sweep      // in this pass
-	left   atomic.Uint64
-	told   atomic.Pointer[Sweep]
+	pass    *catalogue // nil between passes
+	token   []byte     // of the page to list; nil at first
+	refused int        // times in a row that the page was not listed
+	listed  bool       // what is left of the pass are segments that were not listed
+	at      int        // the known segment to look at then
+	found   Sweep      // in this pass
+	left    atomic.Uint64
+	told    atomic.Pointer[Sweep]
 }
 
 // backlog is the orphans of the pass that could not be deleted.
@@ -43,7 +47,7 @@ func (j *orphans) backlog() uint64 { return j.left.Load() }
 func (j *orphans) step(ctx context.Context, now time.Time) (more bool, err error) {
 	if j.pass == nil {
 		j.pass = takeCatalogue(j.cfg.Replica.View())
-		j.token, j.listed, j.at, j.found = nil, false, 0, Sweep{}
+		j.token, j.refused, j.listed, j.at, j.found = nil, 0, false, 0, Sweep{}
 		j.left.Store(0)
 	}
 	if !j.listed {
@@ -64,8 +68,12 @@ func (j *orphans) page(ctx context.Context, now time.Time) (more bool, err error
 	prefix := blobwal.LogPrefix(j.cfg.Identity.Cluster, j.cfg.Identity.Log)
 	page, err := blobwal.ListSegmentPage(ctx, j.cfg.Bucket, prefix, j.token, sweepPage)
 	if err != nil {
+		if j.refused++; j.refused == maxRefused {
+			j.pass = nil // the bucket may not know the token any more: begin anew
+		}
 		return false, err
 	}
+	j.refused = 0
 	var keys []string
 	for i := range page.Objects {
 		if j.isOrphan(&page.Objects[i], now) {

@@ -3,6 +3,7 @@ package upkeep_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -361,4 +362,29 @@ func TestRetentionWhileTheBucketIsAway(t *testing.T) {
 	for _, s := range all {
 		require.Positive(t, n.startOf(s))
 	}
+}
+
+// TestRetentionOfAForkBelievesNoEstimate: a fork's part of a batch may be much
+// smaller than its share of the records says.
+func TestRetentionOfAForkBelievesNoEstimate(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(t, 1<<20, 1<<20)
+	first := []stream.Record{{Body: []byte(strings.Repeat("a", 100<<10))}}
+	_, err := s.Create(t.Context(), "p", &stream.CreateRequest{Config: stream.Config{ContentType: "text/plain"}, Records: first})
+	require.NoError(t, err)
+	batch := make([]stream.Record, 901)
+	for i := range batch {
+		batch[i].Body = []byte("x")
+	}
+	batch[900].Body = []byte(strings.Repeat("y", 1<<20))
+	_, err = s.Append(t.Context(), "p", &stream.AppendRequest{Records: batch})
+	require.NoError(t, err)
+	at := stream.Offset(901) // all but the large one
+	keep := stream.Config{Retention: stream.Retention{Bytes: 500 << 10}}
+	_, err = s.Create(t.Context(), "f", &stream.CreateRequest{Config: keep, Fork: &stream.ForkRequest{From: "p", At: &at}})
+	require.NoError(t, err)
+	w.clock.Add(20_000)
+	require.NoError(t, s.upkeep.Step(t.Context(), w.now()))
+	st, _ := s.replica.View().Lookup("f")
+	require.Zero(t, st.Start, "it has 105 kB and is to keep 500 kB")
 }

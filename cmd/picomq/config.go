@@ -77,7 +77,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.reads, "reads", "head", "head: reads first learn the log's head; local: reads answer from what this node has applied")
 	f.Var(&c.retentionAge, "retention-age", "remove records older than this (7d, 36h, 3600) from streams that state no age of their own; 0 keeps all")
 	f.Uint64Var(&c.retentionBytes, "retention-bytes", 0, "keep the last so many bytes of streams that state no number of their own; 0 keeps all")
-	f.Uint64Var(&c.maxExtents, "max-extents", 16<<20, "extents that all streams together may have, some 32 bytes of memory each; appends are slowed in its last eighth and refused beyond it until compaction has caught up")
+	f.Uint64Var(&c.maxExtents, "max-extents", 32<<20, "extents that all streams together may have, some 32 bytes of memory each; appends are slowed in its last eighth and refused beyond it until compaction has caught up")
 	f.Int64Var(&c.compactRate, "compact-bandwidth", 32<<20, "bytes a second that compaction may read and write together")
 	f.IntVar(&c.keepRows, "keep-rows", 10_000, "newest rows of the command log that stay in SQL once they are archived; a node that lags further starts anew from a snapshot")
 	f.StringVar(&c.corsOrigin, "cors-origin", "*", "origin that browsers may call from")

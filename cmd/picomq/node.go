@@ -69,6 +69,9 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 	if n.bucket, err = openBucket(ctx, c.storage); err != nil {
 		return nil, err
 	}
+	if err := n.checkBucket(ctx); err != nil {
+		return nil, err
+	}
 	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, KeepRows: c.keepRows}
 	hasten(&log)
 	n.replica, err = replica.Open(ctx, log)
@@ -86,6 +89,24 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// checkBucket refuses a bucket that is not the one which the log's snapshots are
+// in, before anything is looked for there in vain.
+func (n *node) checkBucket(ctx context.Context) error {
+	snapshots, err := n.log.Snapshots(ctx)
+	if err != nil || len(snapshots) == 0 {
+		return err
+	}
+	cluster, err := replica.ClusterOf(snapshots[0].Key)
+	if err != nil {
+		return err
+	}
+	want := [16]byte(cluster)
+	if _, err := blobwal.EnsureIdentity(ctx, n.bucket, &want); err != nil {
+		return fmt.Errorf("--storage: %w", err)
+	}
+	return nil
 }
 
 // throwAway puts the log of a server whose records are in memory into a folder
@@ -214,6 +235,7 @@ func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	jobs := upkeep.Config{
 		Replica: n.replica, Leases: n.log, Bucket: n.bucket, Cache: n.cache, Segments: n.engine, Identity: identity, Logger: n.logger,
 		Retention: stream.Retention{Age: uint64(c.retentionAge), Bytes: c.retentionBytes}, Bandwidth: c.compactRate,
+		Grace: 3 * engine.DefaultStaleLimit,
 	}
 	hastenUpkeep(&jobs)
 	var err error

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/sqllog"
 )
 
 // badFlags are values that each flag of serve refuses.
@@ -206,4 +209,21 @@ func TestNoReleasedBinaryCanBeToldToKillItself(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, afterPut)
 	require.Nil(t, afterCommit)
+}
+
+// TestABucketThatIsNotTheLogsIsNamed: a log with snapshots says which bucket they
+// are in. Another one is refused as such, not for what it does not have.
+func TestABucketThatIsNotTheLogsIsNamed(t *testing.T) {
+	data := t.TempDir()
+	log, err := sqllog.Open(t.Context(), "sqlite://"+filepath.Join(data, logFile), sqllog.Options{})
+	require.NoError(t, err)
+	cluster := commands.ClusterID{0xab}
+	require.NoError(t, log.AddSnapshot(t.Context(), commands.Snapshot{Index: 1, Key: cluster.String() + "/0000/snapshots/1-1"}))
+	require.NoError(t, log.Close())
+	cmd := serveCommand()
+	cmd.SetArgs([]string{"--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "", "--log-level", "error"})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err = cmd.ExecuteContext(t.Context())
+	require.ErrorContains(t, err, "--storage: ")
+	require.ErrorContains(t, err, cluster.String())
 }
