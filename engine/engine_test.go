@@ -3,9 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,144 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/memblob"
 
-	"github.com/picomq/picomq/blobwal"
-	"github.com/picomq/picomq/blockcache"
-	"github.com/picomq/picomq/commands"
-	"github.com/picomq/picomq/engine"
-	"github.com/picomq/picomq/internal/faultbucket"
-	"github.com/picomq/picomq/replica"
-	"github.com/picomq/picomq/sqllog/sqllogtest"
 	"github.com/picomq/picomq/stream"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// world is a log and a bucket that engines come and go on.
-type world struct {
-	t      *testing.T
-	log    *sqllogtest.Memory
-	bucket *blob.Bucket
-	faults *faultbucket.Faults
-	clock  atomic.Int64 // added to the system's clock, in ms
-}
-
-func newWorld(t *testing.T) *world {
-	bucket, faults := faultbucket.Wrap(memblob.OpenBucket(nil), nil)
-	w := &world{t: t, log: sqllogtest.NewMemory(), bucket: bucket, faults: faults}
-	w.log.Now = w.now
-	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
-	return w
-}
-
-func (w *world) now() time.Time {
-	return time.Now().Add(time.Duration(w.clock.Load()) * time.Millisecond)
-}
-
-// later moves every clock.
-func (w *world) later(d time.Duration) { w.clock.Add(d.Milliseconds()) }
-
-// node is one engine and what it stands on.
-type node struct {
-	*engine.Engine
-	replica *replica.Replica
-	stop    func()
-}
-
-func (w *world) start(adjust func(*engine.Config)) *node {
-	w.t.Helper()
-	return w.startOn(w.log.Peer(), adjust)
-}
-
-func (w *world) startOn(log replica.Log, adjust func(*engine.Config)) *node {
-	w.t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	hub := engine.NewHub()
-	r, err := replica.Open(w.t.Context(), replica.Config{
-		Log: log, Bucket: w.bucket, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 20 * time.Millisecond, QueueTimeout: time.Second,
-	})
-	require.NoError(w.t, err)
-	self := commands.RegisterNode{Cluster: commands.ClusterID{1}, Level: commands.Level}
-	_, _ = rand.Read(self.Incarnation[:])
-	id, epoch, err := r.Register(w.t.Context(), self)
-	require.NoError(w.t, err)
-	cache, err := blockcache.New(blockcache.Config{Bucket: w.bucket, Cluster: self.Cluster, TailBytes: 1 << 20, BlockBytes: 1 << 20, Logger: quiet})
-	require.NoError(w.t, err)
-	cfg := engine.Config{
-		Replica: r, Hub: hub, Cache: cache, Logger: quiet, Now: w.now,
-		Writer: blobwal.WriterConfig{Bucket: w.bucket, Deadline: 300 * time.Millisecond, Identity: blobwal.Identity{
-			Cluster: self.Cluster, Node: uint32(id), Epoch: uint64(epoch), Incarnation: self.Incarnation,
-		}},
-	}
-	if adjust != nil {
-		adjust(&cfg)
-	}
-	e, err := engine.New(cfg)
-	require.NoError(w.t, err)
-	n := &node{Engine: e, replica: r}
-	n.stop = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = e.Close(ctx)
-		r.Close()
-		cache.Close()
-	})
-	w.t.Cleanup(n.stop)
-	return n
-}
-
-func records(bodies ...string) []stream.Record {
-	out := make([]stream.Record, len(bodies))
-	for i, b := range bodies {
-		out[i].Body = []byte(b)
-	}
-	return out
-}
-
-func (n *node) create(t *testing.T, name stream.Name, contentType string, bodies ...string) stream.Created {
-	t.Helper()
-	c, err := n.Create(t.Context(), name, &stream.CreateRequest{Config: stream.Config{ContentType: contentType}, Records: records(bodies...)})
-	require.NoError(t, err)
-	return c
-}
-
-func (n *node) append(t *testing.T, name stream.Name, bodies ...string) stream.Appended {
-	t.Helper()
-	a, err := n.Append(t.Context(), name, &stream.AppendRequest{Records: records(bodies...)})
-	require.NoError(t, err)
-	return a
-}
-
-// read is the bodies from an offset on, read in pieces of at most maxBytes.
-func (n *node) read(t *testing.T, name stream.Name, from stream.Offset, maxBytes int) []string {
-	t.Helper()
-	out := []string{}
-	for {
-		c, err := n.Read(t.Context(), name, stream.ReadRequest{From: stream.At(from), MaxBytes: maxBytes})
-		require.NoError(t, err)
-		require.Equal(t, from, c.First)
-		for i := range c.Runs {
-			require.Equal(t, from, c.Runs[i].First)
-			for j := range c.Runs[i].Len() {
-				out = append(out, string(c.Runs[i].Body(j)))
-			}
-			from += stream.Offset(c.Runs[i].Len())
-		}
-		require.Equal(t, from, c.Next)
-		if c.UpToDate {
-			return out
-		}
-	}
-}
-
-func codeOf(t *testing.T, err error) stream.Code {
-	t.Helper()
-	require.Error(t, err)
-	return stream.CodeOf(err)
-}
 
 func TestWhatIsAppendedIsReadInOrder(t *testing.T) {
 	n := newWorld(t).start(nil)
