@@ -124,7 +124,7 @@ func drawRegister(t *rapid.T) *commands.RegisterNode {
 func drawRun(t *rapid.T) commands.Run {
 	r := commands.Run{
 		ID: stream.ID(edges(t, "id")), First: stream.Offset(rapid.Uint64Range(0, uint64(stream.MaxOffset)).Draw(t, "first")),
-		Ordinal: rapid.Uint32Range(0, 1<<30).Draw(t, "ordinal"), Bytes: rapid.Uint32().Draw(t, "bytes"),
+		Ordinal: rapid.Uint32Range(0, 1<<29).Draw(t, "ordinal"), Bytes: rapid.Uint32().Draw(t, "bytes"),
 	}
 	for range rapid.IntRange(1, 4).Draw(t, "pieces") {
 		p := commands.Piece{Slot: rapid.Uint32().Draw(t, "slot"), Ordinal: rapid.Uint32().Draw(t, "from"), Count: rapid.Uint32Range(1, 1<<20).Draw(t, "count")}
