@@ -47,7 +47,7 @@ type Config struct {
 	// Retention is what streams keep that state no bound of their own. Zero: all.
 	Retention stream.Retention
 	// Grace is how long a doomed segment's object stays for readers that are about
-	// to ask for it, in log time. It must exceed twice the time that reads may be
+	// to ask for it, in active time. It must exceed twice the time that reads may be
 	// stale. Default 90 s.
 	Grace time.Duration
 	// Bandwidth bounds what compaction reads and writes, in bytes a second.
