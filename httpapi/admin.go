@@ -81,10 +81,10 @@ func (c AdminConfig) ready(w http.ResponseWriter, r *http.Request) {
 func (c AdminConfig) index(w http.ResponseWriter, _ *http.Request) {
 	var page strings.Builder
 	fmt.Fprintf(&page, "PicoMQ %s\n\n", c.Version)
-	page.WriteString("/health   200 while the process is alive\n")
-	page.WriteString("/ready    200 when the node can serve, else 503 and why not\n")
-	page.WriteString("/metrics  Prometheus metrics\n")
-	page.WriteString("/streams/NAME  one stream as JSON: its extents, its fork's source, its live forks\n")
+	page.WriteString("/health        200 while the process is alive\n")
+	page.WriteString("/ready         200 when the node can serve, else 503 and why not\n")
+	page.WriteString("/metrics       Prometheus metrics\n")
+	page.WriteString("/streams/NAME  one stream as JSON: how many extents it has, its fork's source, how many live forks\n")
 	if c.Pprof {
 		page.WriteString("/debug/pprof/  profiles\n")
 	}

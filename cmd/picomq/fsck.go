@@ -59,6 +59,7 @@ when the command line was not understood; 3 when the check could not be complete
 	}
 	f := cmd.Flags()
 	c.places(f)
+	f.Lookup("storage").Usage = "bucket: file:///PATH (default file:// under --data)"
 	f.BoolVar(&c.json, "json", false, "print findings as JSON, one a line, and last {\"summary\": …}")
 	f.IntVar(&c.fsck.Parallel, "parallel", fsck.DefaultParallel, "objects read at a time, 1 to 256")
 	f.BoolVar(&c.fsck.Quick, "quick", false, "read only the ends of objects: finds what is missing, truncated or foreign, not what is altered inside")

@@ -62,7 +62,7 @@ func (n *node) registerLog(r *prometheus.Registry) {
 	gauge(r, "log_tail_lag", "Rows that the log had at the last look and this node had not applied.", func() float64 { return float64(n.replica.Stats().Lag) })
 	gauge(r, "log_rows", "Rows in the log.", func() float64 { return float64(n.replica.Stats().LogRows) })
 	gauge(r, "archive_index", "Index of the last row in the archive.", func() float64 { return float64(n.replica.Stats().Archived) })
-	gauge(r, "archive_lag_rows", "Rows after it: what the bucket alone would lack.", func() float64 { return float64(n.replica.Stats().ArchiveLag) })
+	gauge(r, "archive_lag_rows", "Rows of the log that the archive lacks: what the bucket alone would lose.", func() float64 { return float64(n.replica.Stats().ArchiveLag) })
 	gauge(r, "snapshot_index", "Index of the last confirmed snapshot.", func() float64 { return float64(n.replica.Stats().SnapshotIndex) })
 }
 

@@ -49,9 +49,9 @@ func (n *node) registerSweep(r *prometheus.Registry) {
 		}
 		return 0
 	})
-	gauge(r, "sweep_objects", "Segments that the bucket held then.", func() float64 { return float64(last().Objects) })
-	gauge(r, "sweep_bytes", "Bytes of them.", func() float64 { return float64(last().Bytes) })
-	gauge(r, "sweep_orphans", "Objects deleted then, since nothing refers to them.", func() float64 { return float64(last().Orphans) })
+	gauge(r, "sweep_objects", "Segments that the bucket held when it was last compared with the log.", func() float64 { return float64(last().Objects) })
+	gauge(r, "sweep_bytes", "Bytes of the segments that the bucket held when it was last compared with the log.", func() float64 { return float64(last().Bytes) })
+	gauge(r, "sweep_orphans", "Objects deleted by the last comparison, since nothing refers to them.", func() float64 { return float64(last().Orphans) })
 	gauge(r, "sweep_foreign", "Keys among those of segments that are none.", func() float64 { return float64(last().Foreign) })
 	gauge(r, "sweep_missing", "Segments that streams refer to and the bucket did not have.", func() float64 { return float64(last().Missing) })
 	gauge(r, "sweep_damaged", "Segments whose objects did not have the size that was written.", func() float64 { return float64(last().Damaged) })
