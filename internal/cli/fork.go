@@ -21,7 +21,7 @@ in the other, and DST keeps its records when SRC is deleted or expires.
 
 --at is a sequence, "start" for the first record that is retained, "now" for the
 end (the default), or -N for N records before the end, which is looked up first.
-With --protocol ds it may be an offset as that protocol prints it.
+With --protocol ds it may be an offset as that protocol prints it, and not "start".
 
 DST has the type of SRC, its --ttl or --expires-at unless one is given, and each of
 --retention-age and --retention-bytes unless it is given. It is fine if DST exists
