@@ -251,7 +251,9 @@ func (w *Writer) put(ctx context.Context, key string, object []byte, times time.
 		TryTimeout: times * w.config.PutTimeout,
 		Deadline:   times * w.config.Deadline,
 		Failed: func(try int, err error) {
-			w.config.Logger.Warn("a try to put a segment failed", "key", key, "try", try, "error", err)
+			if try&(try-1) == 0 { // the 1st, 2nd, 4th, 8th…: the same error comes again and again
+				w.config.Logger.Warn("a try to put a segment failed", "key", key, "try", try, "error", err)
+			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.stats.PutFailures++

@@ -247,7 +247,7 @@ func (c *Cache) refuse(segment Segment, err error) error {
 	err = blobwal.WithKey(c.key(segment), err)
 	if blobwal.Missing(err) { // as it is once it was collected
 		c.missing.Add(1)
-		c.config.Logger.Info("a segment is missing", "error", err)
+		c.config.Logger.Debug("a segment is missing", "error", err) // who asked knows whether it may be
 	} else {
 		c.corrupt.Add(1)
 		c.config.Logger.Error("a segment cannot be read", "error", err)

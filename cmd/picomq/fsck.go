@@ -152,20 +152,33 @@ func (c *check) exists() error {
 	return nil
 }
 
-// printer prints findings and, last, the report.
+// orphansTold is how many orphans have a line of their own: a server that was
+// killed leaves one or two, a copy of a bucket in use thousands.
+const orphansTold = 20
+
+// printer prints findings and, last, the report. Of many orphans it says how many
+// there are; as JSON each has its line.
 func printer(out io.Writer, asJSON bool) func(any) error {
-	encoder := json.NewEncoder(out)
+	encoder, orphans := json.NewEncoder(out), 0
 	return func(v any) error {
-		report, isReport := v.(*fsck.Report)
-		switch {
-		case !asJSON:
-			_, err := fmt.Fprintln(out, v)
-			return err
-		case isReport:
-			return encoder.Encode(map[string]any{"summary": report})
-		default:
-			return encoder.Encode(v)
+		finding, isFinding := v.(fsck.Finding)
+		isOrphan := isFinding && finding.Kind == fsck.Orphan
+		if isOrphan {
+			orphans++
 		}
+		more := orphans - orphansTold
+		switch {
+		case asJSON && isFinding:
+			return encoder.Encode(v)
+		case asJSON:
+			return encoder.Encode(map[string]any{"summary": v})
+		case isOrphan && more > 0:
+			return nil
+		case !isFinding && more > 0:
+			v = fmt.Sprintf("warning: and %d orphans more like these; --json names them\n%v", more, v)
+		}
+		_, err := fmt.Fprintln(out, v)
+		return err
 	}
 }
 

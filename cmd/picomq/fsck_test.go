@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/internal/fsck"
 )
 
 // fsckRun is how `picomq fsck` ended and what it said.
@@ -169,4 +172,20 @@ func TestFsckRefuses(t *testing.T) {
 	entries, err := os.ReadDir(empty)
 	require.NoError(t, err)
 	require.Empty(t, entries, "nothing was made where nothing was")
+}
+
+// TestManyOrphansAreSummedUp: for people. For programs each has a line.
+func TestManyOrphansAreSummedUp(t *testing.T) {
+	for asJSON, lines := range map[bool]int{false: orphansTold + 3, true: orphansTold + 7} {
+		var out strings.Builder
+		say := printer(&out, asJSON)
+		for i := range orphansTold + 5 {
+			require.NoError(t, say(fsck.Finding{Severity: fsck.Warning, Kind: fsck.Orphan, Object: fmt.Sprint("object", i)}))
+		}
+		require.NoError(t, say(fsck.Finding{Severity: fsck.Error, Kind: fsck.Missing, Object: "another"}))
+		require.NoError(t, say(&fsck.Report{}))
+		require.Equal(t, lines, strings.Count(strings.TrimSpace(out.String()), "\n")+1, out.String())
+		require.Contains(t, out.String(), "another")
+		require.Equal(t, !asJSON, strings.Contains(out.String(), "and 5 orphans more"))
+	}
 }

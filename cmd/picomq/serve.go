@@ -71,6 +71,7 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	begun := time.Now()
 	n, err := startNode(ctx, c)
 	if err != nil {
 		return err
@@ -82,7 +83,11 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 	}
 	announce(out, public, admin)
 	s.ready.Store(true)
-	n.logger.Info("ready", "listen", public.Addr().String(), "node", n.id, "epoch", n.epoch, "version", version, "pid", os.Getpid())
+	n.logger.Info("ready", "listen", public.Addr().String(), "data", c.data, "storage", c.storage, "streams", n.replica.View().Counts().Streams,
+		"index", n.replica.Applied(), "took", time.Since(begun).Round(time.Millisecond), "node", n.id, "epoch", n.epoch, "version", version, "pid", os.Getpid())
+	if c.retentionAge > 0 || c.retentionBytes > 0 {
+		n.logger.Info("streams that state no retention of their own are trimmed", "age", c.retentionAge.String(), "bytes", c.retentionBytes)
+	}
 	select {
 	case <-ctx.Done():
 		n.logger.Info("stopping: draining requests")
