@@ -275,6 +275,37 @@ func TestAStaleTypeRefusesNothing(t *testing.T) {
 	require.EqualValues(t, 0, a.append(t, "s", "no JSON").First)
 }
 
+// TestAWaitOnAStaleViewIsNotToldThatItsStreamIsGone: it may not have come to the
+// stream yet.
+func TestAWaitOnAStaleViewIsNotToldThatItsStreamIsGone(t *testing.T) {
+	w := newWorld(t)
+	var behind atomic.Bool
+	log := w.log.Peer()
+	log.Before = func(context.Context, string) error {
+		if behind.Load() {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	a, b := w.startOn(log, func(c *engine.Config) { c.SyncTimeout = 50 * time.Millisecond }), w.start(nil)
+	require.NoError(t, a.replica.Sync(t.Context()))
+	behind.Store(true)
+	made := b.create(t, "s", "text/plain", "x")
+	_, err := a.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
+	require.Equal(t, stream.CodeUnavailable, codeOf(t, err))
+	behind.Store(false)
+	info, err := a.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, info.Tail)
+
+	local := w.start(func(c *engine.Config) { c.LocalReads = true })
+	for range 20 {
+		made := b.create(t, stream.Name("t"+fmt.Sprint(time.Now().UnixNano())), "text/plain", "x")
+		_, err := local.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
+		require.NoError(t, err)
+	}
+}
+
 // TestADeleteByAStaleViewFollowsTheName: while the log cannot be asked the view may
 // know an older stream of the name. What the log decides about that one is no answer.
 func TestADeleteByAStaleViewFollowsTheName(t *testing.T) {

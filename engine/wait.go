@@ -16,12 +16,21 @@ func (e *Engine) Wait(ctx context.Context, r stream.WaitRequest) (stream.Info, e
 	if err != nil {
 		return stream.Info{}, err
 	}
-	for {
+	for asked := !e.cfg.LocalReads; ; {
 		woken, leave := e.hub.join(r.ID)
 		st, ok := e.replica.View().Stream(r.ID)
+		if !ok && !asked {
+			// The view may not have come to the stream yet.
+			leave()
+			if stale, err = e.observeLog(ctx); err != nil {
+				return stream.Info{}, err
+			}
+			asked = true
+			continue
+		}
 		if !ok {
 			leave()
-			return stream.Info{}, stream.Errorf(stream.CodeNotFound, "the stream is gone: it was deleted or has expired")
+			return stream.Info{}, refuse(stale, stream.Errorf(stream.CodeNotFound, "the stream is gone: it was deleted or has expired"))
 		}
 		if st.Deleted {
 			leave()
