@@ -60,9 +60,10 @@ func newMonth(c MonthConfig) *month {
 	w := &world{
 		Config: Config{Seed: c.Seed, Nodes: 1, Log: c.Log}, memory: sqllogtest.NewMemory(), shared: memblob.OpenBucket(nil), clock: new(atomic.Int64),
 		bounds: bounds{
-			packedBytes: 1 << 20, tailBytes: 4 << 20, blockBytes: 8 << 20, segmentBytes: 4 << 20, grace: 90 * time.Second, keepRows: 1000,
+			packedBytes: 1 << 20, tailBytes: 4 << 20, blockBytes: 8 << 20, segmentBytes: 4 << 20, grace: 90 * time.Second,
 			// In the end rows that need a snapshot are few, so that its age counts, by
-			// the system's clock.
+			// the system's clock; hours of rows are written meanwhile by the other.
+			keepRows:      1000 + c.Streams/200,
 			snapshotBytes: int64(1<<20 + 64*c.Streams), snapshotAge: 500*time.Millisecond + time.Duration(c.Streams)*20*time.Microsecond,
 			deadline: 30 * time.Second, sweepAfter: 10 * time.Minute, sweepEvery: time.Hour, interval: 5 * time.Millisecond,
 		},
