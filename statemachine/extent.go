@@ -42,13 +42,13 @@ func (e Extent) Count() uint32 { return e.packed >> 2 }
 // extent is the beginning of another's, as a fork has it.
 func (e Extent) Roughly() bool { return e.packed&2 != 0 }
 
-// leastRecord is what a record takes at least, in bytes: where it ends is noted.
-const leastRecord = 4
+// LeastRecord is what a record takes at least, in bytes: where it ends is noted.
+const LeastRecord = 4
 
 // atLeast is how many bytes the records surely take.
 func (e Extent) atLeast() uint64 {
 	if e.Roughly() {
-		return min(uint64(e.Bytes), leastRecord*uint64(e.Count()))
+		return min(uint64(e.Bytes), LeastRecord*uint64(e.Count()))
 	}
 	return uint64(e.Bytes)
 }

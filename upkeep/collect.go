@@ -100,7 +100,7 @@ func (j *collect) collect(ctx context.Context, list []statemachine.Slotted) (fre
 	}
 	keys := make([]string, len(list))
 	for i := range list {
-		keys[i] = blobwal.Key(j.cfg.Identity.Cluster, j.id(&list[i].Segment))
+		keys[i] = j.key(&list[i].Segment)
 	}
 	gone, failed := j.remove(ctx, keys)
 	view := j.cfg.Replica.View()
@@ -133,4 +133,9 @@ func same(a, b *statemachine.Segment) bool {
 // id names a segment of the catalogue in the bucket.
 func (u *Upkeep) id(s *statemachine.Segment) blobwal.SegmentID {
 	return blobwal.SegmentID{Log: u.cfg.Identity.Log, Node: uint32(s.Node), Epoch: uint64(s.Epoch), Sequence: s.Sequence}
+}
+
+// key is where the object of a segment of the catalogue lies.
+func (u *Upkeep) key(s *statemachine.Segment) string {
+	return blobwal.Key(u.cfg.Identity.Cluster, u.id(s))
 }

@@ -5,9 +5,6 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// leastRecord is what a record takes at least, in bytes.
-const leastRecord = 4
-
 // maxCopies bounds what is remembered of where records of forks and of their
 // parents were copied. What is forgotten is copied once more.
 const maxCopies = 1 << 16
@@ -55,7 +52,7 @@ func (c *copies) find(e *statemachine.Extent) (copied, bool) {
 			to.ordinal += skip
 			if e.Count() < s.from.Count() {
 				// How many bytes they take of it is not known: no more than surely.
-				to.bytes = min(to.bytes, leastRecord*e.Count())
+				to.bytes = min(to.bytes, statemachine.LeastRecord*e.Count())
 			}
 			return to, true
 		}

@@ -23,14 +23,15 @@ const (
 func (j *orphans) lookForMissing(ctx context.Context) (more bool, err error) {
 	for asked := 0; j.at < len(j.pass.known); j.at++ {
 		k := &j.pass.known[j.at]
-		if s, ok := j.needed(k); k.seen || !ok || s.Dead() {
+		s, ok := j.needed(k)
+		if k.seen || !ok || s.Dead() {
 			continue
 		}
 		if asked == lookUps {
 			return true, nil
 		}
 		asked++
-		if err := j.ask(ctx, k); err != nil {
+		if err := j.ask(ctx, k, j.key(&s)); err != nil {
 			j.at++ // it must not hold up the rest; the next pass asks again
 			return false, err
 		}
@@ -40,8 +41,7 @@ func (j *orphans) lookForMissing(ctx context.Context) (more bool, err error) {
 
 // ask asks the bucket for a segment's object, and then the log whether it was to
 // be there at that time: one that was deleted had been doomed before.
-func (j *orphans) ask(ctx context.Context, k *knownSegment) error {
-	key := j.key(k)
+func (j *orphans) ask(ctx context.Context, k *knownSegment, key string) error {
 	_, err := j.cfg.Bucket.Attributes(ctx, key)
 	switch {
 	case err == nil:
@@ -71,12 +71,6 @@ func (j *orphans) checkSize(k *knownSegment, o *blobwal.Listed) {
 func (j *orphans) needed(k *knownSegment) (statemachine.Segment, bool) {
 	s, ok := j.cfg.Replica.View().Segment(k.slot)
 	return s, ok && s.Doomed == 0 && s.Node == k.node && s.Epoch == k.epoch && s.Sequence == k.sequence
-}
-
-func (j *orphans) key(k *knownSegment) string {
-	return blobwal.Key(j.cfg.Identity.Cluster, blobwal.SegmentID{
-		Log: j.cfg.Identity.Log, Node: uint32(k.node), Epoch: uint64(k.epoch), Sequence: k.sequence,
-	})
 }
 
 func (j *orphans) tell(what, key string, more ...any) {
