@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-FUZZTIME ?= 10s
+FUZZTIME ?= 50000x
 KILLS ?= 10
 SOAK ?= 2m
 MONTH ?= 1000000
@@ -83,7 +83,7 @@ month: ## Live through a simulated month with MONTH streams
 	cd internal/soak && go test -count=1 -timeout 0 -run TestAMonth -month $(MONTH) -days 30
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME
+fuzz: ## Run every fuzz target FUZZTIME (a count; see scripts/fuzz about durations)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
