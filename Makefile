@@ -16,8 +16,9 @@ KILLS ?= 10
 SOAK ?= 2m
 MONTH ?= 1000000
 BENCH ?= .
+ROWS ?= .
 COUNT ?= 1
-# Packages that `unit`, `race`, `bench` and `cover` look at. The crash test has a target of its own: it drives the
+# Packages that `unit`, `race`, `microbench` and `cover` look at. The crash test has a target of its own: it drives the
 # binary from outside, so the go command cannot know when its cached result is out of date.
 PKG ?= $(shell go list ./... | grep -v /internal/crash$$)
 
@@ -87,7 +88,11 @@ fuzz: ## Run every fuzz target FUZZTIME (a count; see scripts/fuzz about duratio
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## Run the Go benchmarks matching BENCH, COUNT times (compare two runs with bin/tools/benchstat)
+bench: ## Measure a whole server beside bare baselines and print the table (ROWS=regexp for some)
+	go run ./internal/perf -rows '$(ROWS)'
+
+.PHONY: microbench
+microbench: ## Run the Go benchmarks matching BENCH, COUNT times (compare two runs with bin/tools/benchstat)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
 
 .PHONY: cover

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// row is one thing that is measured.
+type row struct {
+	name string // short, for -rows
+	what string // a sentence
+	run  func(ctx context.Context, w *world) ([]line, error)
+}
+
+// line is one line of the table.
+type line struct {
+	what     string
+	measured string // with its unit
+	baseline string // likewise; empty where the aim is absolute
+	ratio    string // measured to baseline, or their difference
+	aim      string
+	met      bool
+}
+
+func printHead(w io.Writer) {
+	fmt.Fprint(w, "| what | measured | baseline | ratio | aim | |\n| --- | --- | --- | --- | --- | --- |\n")
+}
+
+func (l line) print(w io.Writer) {
+	verdict := "missed"
+	switch {
+	case l.aim == "":
+		verdict = ""
+	case l.met:
+		verdict = "met"
+	}
+	fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s |\n", l.what, l.measured, l.baseline, l.ratio, l.aim, verdict)
+}
+
+// share is a line whose aim is a least share of its baseline's rate.
+func share(what, unit string, measured, baseline, least float64) line {
+	ratio := measured / baseline
+	return line{
+		what: what, measured: figure(measured, unit), baseline: figure(baseline, unit), ratio: fmt.Sprintf("%.0f %%", 100*ratio),
+		aim: fmt.Sprintf("at least %.0f %%", 100*least), met: ratio >= least,
+	}
+}
+
+// figure prints a number with three significant digits or all before the point.
+func figure(v float64, unit string) string {
+	switch {
+	case v >= 1000:
+		return fmt.Sprintf("%.0f %s", v, unit)
+	case v >= 100:
+		return fmt.Sprintf("%.0f %s", v, unit)
+	case v >= 10:
+		return fmt.Sprintf("%.1f %s", v, unit)
+	default:
+		return fmt.Sprintf("%.2f %s", v, unit)
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/picomq/picomq/internal/process"
+)
+
+// startTimeout bounds the start of a server.
+const startTimeout = 30 * time.Second
+
+// world is what rows measure with.
+type world struct {
+	duration time.Duration // of one load
+	profiles string        // folder, or empty
+	binary   string
+	folder   string // goes with the world
+	servers  []func()
+	made     int
+}
+
+func newWorld(ctx context.Context, duration time.Duration, profiles string) (*world, error) {
+	folder, err := os.MkdirTemp("", "picomq-perf-")
+	if err != nil {
+		return nil, err
+	}
+	w := &world{duration: duration, profiles: profiles, folder: folder}
+	if profiles != "" {
+		err = os.MkdirAll(profiles, 0o755)
+	}
+	if err == nil {
+		w.binary, err = process.Build(ctx, folder, "failpoint") // whose bucket may be made slow
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *world) close() {
+	w.stopServers()
+	_ = os.RemoveAll(w.folder)
+}
+
+// dir makes a folder that goes with the world.
+func (w *world) dir(name string) (string, error) {
+	w.made++
+	dir := filepath.Join(w.folder, fmt.Sprintf("%s-%d", name, w.made))
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// serve starts a server on embedded defaults but for args and env, and waits
+// until it is ready.
+func (w *world) serve(ctx context.Context, env []string, args ...string) (*process.Server, error) {
+	dir, err := w.dir("data")
+	if err != nil {
+		return nil, err
+	}
+	args = append([]string{"--data", dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "warn", "--pprof"}, args...)
+	s, err := process.Launch(ctx, process.Config{Binary: w.binary, Args: args, Env: env})
+	if err != nil {
+		return nil, err
+	}
+	w.servers = append(w.servers, func() {
+		_ = s.Kill()
+		<-s.Exited()
+		_ = os.RemoveAll(dir)
+	})
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return s, s.Ready(starting)
+}
+
+// stopServers kills what serve and baseline started and removes its folders.
+func (w *world) stopServers() {
+	for _, stop := range w.servers {
+		stop()
+	}
+	w.servers = nil
+}
+
+// profiled runs do while the server is profiled under a name, if that was asked
+// for.
+func (w *world) profiled(ctx context.Context, s *process.Server, name string, do func() error) error {
+	if w.profiles == "" {
+		return do()
+	}
+	seconds := max(1, int(w.duration.Seconds())-1)
+	cpu := make(chan error, 1)
+	go func() {
+		cpu <- w.fetch(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", s.AdminURL, seconds), name+".cpu")
+	}()
+	err := errors.Join(do(), <-cpu)
+	for _, kind := range []string{"allocs", "heap", "block", "mutex"} {
+		err = errors.Join(err, w.fetch(ctx, s.AdminURL+"/debug/pprof/"+kind, name+"."+kind))
+	}
+	return err
+}
+
+func (w *world) fetch(ctx context.Context, url, name string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", url, answer.Status)
+	}
+	file, err := os.Create(filepath.Join(w.profiles, name))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, answer.Body)
+	return errors.Join(err, file.Close())
+}
+
+// alternate runs measured and baseline in turn, rounds times, and returns the
+// medians of what they report.
+func alternate(rounds int, measured, baseline func() (float64, error)) (m, b float64, err error) {
+	var ms, bs []float64
+	for range rounds {
+		for _, side := range []struct {
+			run func() (float64, error)
+			to  *[]float64
+		}{{baseline, &bs}, {measured, &ms}} {
+			v, err := side.run()
+			if err != nil {
+				return 0, 0, err
+			}
+			*side.to = append(*side.to, v)
+		}
+	}
+	return median(ms), median(bs), nil
+}
