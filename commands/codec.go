@@ -114,6 +114,7 @@ func (m *RegisterNode) code(c *coder) {
 	text(c, 4, &m.Address)
 	number(c, 5, &m.Level)
 	text(c, 6, &m.Release)
+	c.fixed(7, m.Previous[:])
 }
 
 func (m *CommitSegment) code(c *coder) {
@@ -196,6 +197,11 @@ func (m *Checkpoint) code(c *coder) {
 func (m *Activate) code(c *coder) {
 	number(c, 1, &m.Level)
 	text(c, 2, &m.Release)
+}
+
+func (m *Depart) code(c *coder) {
+	number(c, 1, &m.Node)
+	number(c, 2, &m.Epoch)
 }
 
 func (m *Doom) code(c *coder) { codeSlots(c, &m.Slots) }

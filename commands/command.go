@@ -30,13 +30,14 @@ const (
 	KindCollected     Kind = 13
 	KindPack          Kind = 14
 	KindSwap          Kind = 15
+	KindDepart        Kind = 16
 )
 
 var kindNames = map[Kind]string{
 	KindRegisterNode: "register", KindCommitSegment: "commit", KindCreate: "create", KindClose: "close",
 	KindTrim: "trim", KindDelete: "delete", KindTouch: "touch", KindExpire: "expire", KindTick: "tick",
 	KindCheckpoint: "checkpoint", KindActivate: "activate",
-	KindDoom: "doom", KindCollected: "collected", KindPack: "pack", KindSwap: "swap",
+	KindDoom: "doom", KindCollected: "collected", KindPack: "pack", KindSwap: "swap", KindDepart: "depart",
 }
 
 // String is the kind's name in columns, logs and metrics.
@@ -65,6 +66,10 @@ type RegisterNode struct {
 	Address     string // where other nodes reach it; may be empty
 	Level       uint32 // highest feature level it understands
 	Release     string // for people
+	// Previous is the incarnation that had Node when this process was last told its
+	// number. With it Node is a wish: where a live node of another incarnation has
+	// the number, the lowest free one is given. Zero: Node is taken from whoever has it.
+	Previous Incarnation
 }
 
 // Create asks for a new stream. It stands alone, or inside a CommitSegment for
@@ -171,6 +176,17 @@ type Pack struct {
 	GivenUp []uint64
 }
 
+// Depart says that a node is gone: from here on its epoch is fenced, its number
+// free. A node that ends proposes it for itself, the lease holder for one that
+// stayed away. It is refused unless Epoch is the node's own and not gone yet.
+type Depart struct {
+	Node  NodeID
+	Epoch Epoch
+}
+
+// Kind implements Command.
+func (*Depart) Kind() Kind { return KindDepart }
+
 // Kind implements Command.
 func (*Doom) Kind() Kind { return KindDoom }
 
@@ -250,6 +266,8 @@ func newCommand(kind Kind, version uint64) Command {
 		return new(Pack)
 	case KindSwap:
 		return new(Swap)
+	case KindDepart:
+		return new(Depart)
 	default:
 		return nil
 	}

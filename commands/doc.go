@@ -6,7 +6,7 @@
 //
 //	kind             fields                                    proposed by        changes                              refused when
 //	 1 RegisterNode  cluster, node, incarnation, address,      a starting node    node table; its index is the epoch   another cluster; level too low
-//	                 level, release
+//	                 level, release, previous
 //	 2 CommitSegment sequence, size, appends in columns,       a node, after its  tails, extents, producers, closed    each append alone: no such stream,
 //	                 producers, creates, given up              put is durable     flags, names of creates inside       duplicate, stale epoch, closed, gap,
 //	                                                                                                                   condition, Stream-Seq; the whole: its
@@ -35,9 +35,13 @@
 //	15 Swap          slot, sequence, runs in columns           compaction         extents, references of segments      the packed segment is not there, not
 //	                                                                                                                   of the proposer's epoch, or doomed;
 //	                                                                                                                   each run alone: its extents changed
+//	16 Depart        node, epoch                               a node that ends;  the node is gone, its number free    the epoch is not the node's, or it
+//	                                                           the lease holder,                                       is gone already
+//	                                                           for one that
+//	                                                           stays away
 //
 // Every command but a registration is refused as fenced when its origin's
-// epoch is not the newest of its node, and ignored when its origin's sequence
+// epoch is not the newest of its node or the node is gone, and ignored when its origin's sequence
 // is not above the highest applied for that epoch.
 //
 // # The wire

@@ -138,6 +138,13 @@ func goldens() []golden {
 		{"03-create-v1-retention", "A stream that keeps a day, and at most a megabyte.", one(&commands.Create{
 			Name: "a", Config: stream.Config{Retention: stream.Retention{Age: 86_400, Bytes: 1 << 20}},
 		})},
+		{"01-register-v1-previous", "A node registers again, and wants its number only if nobody else lives under it.", commands.Payload{
+			Proposals: []commands.Proposal{{
+				Origin:   commands.RegistrationOrigin(incarnation),
+				Commands: []commands.Command{&commands.RegisterNode{Node: 3, Incarnation: incarnation, Previous: commands.Incarnation{0x21, 0x22}}},
+			}},
+		}},
+		{"16-depart-v1", "Node 300, which registered at row 70000, is gone.", one(&commands.Depart{Node: 300, Epoch: 70_000})},
 		{"11-activate-v1", "Feature level 2 is switched on.", one(&commands.Activate{Level: 2, Release: "v1.4.0"})},
 	}
 }

@@ -120,7 +120,7 @@ func TestNewerPayloads(t *testing.T) {
 			"command kind 200 version 1 is newer than this binary (feature level 1): run a newer release",
 		},
 		{"kind beyond 8 bits", row(t, "81", "83 19 01 00 01 bf ff"), commands.UnknownError{Kind: 255, Version: 1}, "newer release"},
-		{"kind after one that is known", row(t, "82", "83 09 01 bf ff 83 10 01 bf ff"), commands.UnknownError{Kind: 16, Version: 1}, "newer release"},
+		{"kind after one that is known", row(t, "82", "83 09 01 bf ff 83 17 01 bf ff"), commands.UnknownError{Kind: 23, Version: 1}, "newer release"},
 		{"version", row(t, "81", "83 09 02 bf ff"), commands.UnknownError{Kind: commands.KindTick, Version: 2}, "newer release"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

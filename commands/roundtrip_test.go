@@ -118,6 +118,7 @@ func drawRegister(t *rapid.T) *commands.RegisterNode {
 	}
 	copy(m.Cluster[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "cluster"))
 	copy(m.Incarnation[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "incarnation"))
+	copy(m.Previous[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "previous"))
 	return m
 }
 
@@ -137,7 +138,7 @@ func drawRun(t *rapid.T) commands.Run {
 }
 
 func drawCommand(t *rapid.T) commands.Command {
-	switch kind := commands.Kind(rapid.IntRange(1, 15).Draw(t, "command kind")); kind {
+	switch kind := commands.Kind(rapid.IntRange(1, 16).Draw(t, "command kind")); kind {
 	case commands.KindRegisterNode:
 		return drawRegister(t)
 	case commands.KindCommitSegment:
@@ -175,6 +176,8 @@ func drawCommand(t *rapid.T) commands.Command {
 	case commands.KindSwap:
 		runs := rapid.SliceOfN(rapid.Custom(drawRun), 0, 10).Draw(t, "runs")
 		return commands.NewSwap(rapid.Uint32().Draw(t, "slot"), edges(t, "sequence"), runs)
+	case commands.KindDepart:
+		return &commands.Depart{Node: commands.NodeID(rapid.Uint32().Draw(t, "node")), Epoch: commands.Epoch(edges(t, "epoch"))}
 	default:
 		t.Fatalf("no generator for kind %v", kind)
 		return nil

@@ -44,6 +44,10 @@ func (s *State) applyProposal(p *commands.Proposal) ProposalOutcome {
 	}
 	results := make([]Result, len(p.Commands))
 	for i, command := range p.Commands {
+		if n.Gone {
+			results[i].Verdict = Invalid // nothing of a node comes after its own Depart
+			continue
+		}
 		s.applyCommand(n, command, &results[i])
 	}
 	return ProposalOutcome{Status: Applied, Results: results}
@@ -79,6 +83,8 @@ func (s *State) applyCommand(n *node, command commands.Command, out *Result) {
 		s.pack(n, m, out)
 	case *commands.Swap:
 		s.swap(n, m, out)
+	case *commands.Depart:
+		out.Verdict = s.depart(m)
 	case *commands.Activate:
 		out.Verdict = s.activate(m)
 	default:

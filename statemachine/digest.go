@@ -24,6 +24,7 @@ const (
 	itemFork
 	itemRetention
 	itemReferences
+	itemGone
 )
 
 // maxWords is the longest item, tag included.
@@ -113,10 +114,15 @@ func hashReferences(slot uint32, g *Segment) uint64 {
 	return hash(itemReferences, uint64(slot)<<32|uint64(g.Extents), g.Referenced)
 }
 
+// hashNode is the sum of the hashes of a node's items.
 func hashNode(n *node) uint64 {
 	i0, i1 := halves(n.Incarnation)
-	return hash(itemNode, uint64(n.Node.Node), uint64(n.Epoch), i0, i1, xxhash.Sum64String(n.Address), uint64(n.Level),
+	sum := hash(itemNode, uint64(n.Node.Node), uint64(n.Epoch), i0, i1, xxhash.Sum64String(n.Address), uint64(n.Level),
 		xxhash.Sum64String(n.Release), n.LastSeq, hashSequences(&n.used), hashSequences(&n.givenUp))
+	if n.Gone {
+		sum += hash(itemGone, uint64(n.Node.Node), uint64(n.Epoch))
+	}
+	return sum
 }
 
 // hashSequences chains the spans of a set.

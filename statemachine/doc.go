@@ -33,15 +33,22 @@
 //	unknown node    Unregistered; so is an epoch that is not given out yet
 //	older epoch     Fenced: the node registered again
 //	sequence        not above the last applied of the epoch: AlreadyApplied; the first may be 1
+//	gone node       Fenced
 //
 // Only then are the commands looked at, each accepted or refused alone.
 //
 // RegisterNode: the first sets the cluster, later ones must name the same. The
-// epoch is the entry's index. Node 0 is given the lowest number not registered;
-// a number that is registered passes to the newcomer and fences its
-// predecessor, but not twice in one entry. A registration whose incarnation is
-// already a node's present one is answered as the first time. Numbers stay
-// registered for ever.
+// epoch is the entry's index. Node 0 is given the lowest free number; a number
+// that is registered passes to the newcomer and fences its predecessor, but not
+// twice in one entry. With Previous it does so only if the predecessor is that
+// incarnation or gone, else the newcomer is given the lowest free number. A
+// registration whose incarnation is already a node's present one is answered as
+// the first time.
+//
+// Depart: the node of that epoch is gone. Its number is free, it does not count
+// for Activate, and what follows of its epoch is Fenced, or Invalid behind a
+// Depart of its own in one proposal. The epoch stays known until the number is
+// given out again. No such epoch, or gone already: NotFound.
 //
 // CommitSegment: a sequence can be used once per epoch and never after it was
 // given up; GivenUp counts even when the commit itself is refused. The segment
@@ -180,6 +187,7 @@
 //	 9   fork            id, parent, fork offset, sub, end, h(parent's name)
 //	10   retention       id, age, bytes
 //	11   segment, moving slot|extents, referenced bytes
+//	12   gone node       number, epoch
 //
 // Slots is one more than the highest that holds a segment; empty ones below it
 // are no items. Flags are 1 live, 2 closed, 4 has a Stream-Seq, 8 deleted, 16 is a fork,
@@ -220,7 +228,7 @@
 //	scalars      log = 0, index, digest (8 bytes), log time, active time, last dense id, slots, cluster known (0, 1),
 //	             cluster (16 bytes), level, release (text)
 //	nodes        list of: number, epoch, incarnation (16 bytes), address (text), level, release (text), last sequence,
-//	             used and given-up, each a list of: from, to
+//	             gone (0, 1), used and given-up, each a list of: from, to
 //	checkpoints  list of: index, digest (8 bytes)
 //	segments     list of, by slot, empty ones as zeros: node, epoch, sequence, size, referenced, time, extents, level,
 //	             oldest, newest, doomed, first, last

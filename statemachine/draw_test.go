@@ -70,11 +70,19 @@ func (d *drawer) registration() *commands.RegisterNode {
 		Incarnation: commands.Incarnation{byte(rapid.IntRange(1, 30).Draw(d.t, "incarnation"))},
 		Level:       uint32(rapid.SampledFrom([]int{1, 2, 2, 3}).Draw(d.t, "level")),
 		Address:     "host",
+		Previous:    commands.Incarnation{byte(rapid.SampledFrom([]int{0, 0, 1, 2, 3, 9}).Draw(d.t, "previous"))},
 	}
 }
 
+// depart is one of a node that is there, most of the time.
+func (d *drawer) depart() commands.Command {
+	n := rapid.SampledFrom(d.s.nodes.list).Draw(d.t, "departs")
+	epoch := n.Epoch - commands.Epoch(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(d.t, "other epoch"))
+	return &commands.Depart{Node: n.Node.Node, Epoch: epoch}
+}
+
 func (d *drawer) command(n *node) commands.Command {
-	switch rapid.IntRange(0, 27).Draw(d.t, "kind") {
+	switch rapid.IntRange(0, 28).Draw(d.t, "kind") {
 	case 0, 1, 18:
 		return d.create()
 	case 2:
@@ -95,6 +103,11 @@ func (d *drawer) command(n *node) commands.Command {
 	case 9:
 		if d.chance(4, "activate?") {
 			return &commands.Activate{Level: uint32(rapid.IntRange(0, 3).Draw(d.t, "level")), Release: "v9"}
+		}
+		return &commands.Tick{}
+	case 28:
+		if d.chance(3, "depart?") {
+			return d.depart()
 		}
 		return &commands.Tick{}
 	case 20:

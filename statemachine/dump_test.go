@@ -21,6 +21,9 @@ func (s *State) dump() string {
 		fmt.Fprintf(&b, "node %d epoch %d incarnation %.2s level %d last %d", n.Node.Node, n.Epoch, n.Incarnation, n.Level, n.LastSeq)
 		dumpSequences(&b, " used", &n.used)
 		dumpSequences(&b, " given-up", &n.givenUp)
+		if n.Gone {
+			b.WriteString(" gone")
+		}
 		b.WriteByte('\n')
 	}
 	for slot := range uint32(s.counts.Slots) {

@@ -47,11 +47,13 @@ func FuzzApply(f *testing.F) {
 				{ID: 9, Ordinal: 7, Bytes: 80, Pieces: []commands.Piece{{Slot: packedSlot, Ordinal: 5, Count: 3}, {Slot: 5, Count: 4}}},
 				{ID: 5, First: 1, Ordinal: 1, Bytes: 9, Pieces: []commands.Piece{{Slot: 0, Ordinal: 1, Count: 2}, {Slot: 1, Count: 1, Cut: true}}},
 			}),
+			&commands.Depart{Node: 2, Epoch: 1}, &commands.Depart{Node: 1, Epoch: 2},
 			&commands.Doom{Slots: []uint32{0, 5, packedSlot}}, &commands.Collected{Slots: []uint32{doomedSlot, 5, packedSlot}},
 		},
 		{&commands.Trim{ID: 9, To: 4, Upkeep: true}, commands.NewSwap(packedSlot, 7, []commands.Run{
 			{ID: 9, First: 3, Ordinal: 8, Bytes: 9, Pieces: []commands.Piece{{Slot: 5, Count: 4}}},
 		})},
+		{&commands.Depart{Node: 1, Epoch: 1}, &commands.Tick{}},
 	} {
 		e := &commands.Entry{Payload: commands.Payload{Proposals: []commands.Proposal{{
 			Origin: commands.Origin{Node: 1, Epoch: 1, Seq: last + 1}, Commands: cmds,

@@ -28,6 +28,7 @@ type modelNode struct {
 	incarnation commands.Incarnation
 	level       uint32
 	last        uint64
+	gone        bool
 	used, given map[uint64]bool
 }
 
@@ -83,10 +84,16 @@ func (m *model) proposal(p commands.Proposal) ProposalOutcome {
 		return ProposalOutcome{Status: Fenced}
 	case p.Origin.Seq <= n.last:
 		return ProposalOutcome{Status: AlreadyApplied}
+	case n.gone:
+		return ProposalOutcome{Status: Fenced}
 	}
 	n.last = p.Origin.Seq
 	out := ProposalOutcome{}
 	for _, c := range p.Commands {
+		if n.gone {
+			out.Results = append(out.Results, verdict(Invalid))
+			continue
+		}
 		out.Results = append(out.Results, m.command(p.Origin.Node, n, c))
 	}
 	return out
@@ -98,7 +105,7 @@ func (m *model) register(r *commands.RegisterNode) Result {
 	}
 	for id, n := range m.nodes {
 		if n.incarnation == r.Incarnation {
-			if r.Node != 0 && r.Node != id {
+			if r.Node != 0 && r.Node != id && r.Previous == (commands.Incarnation{}) {
 				return verdict(Invalid)
 			}
 			return Result{AppendResult: AppendResult{Verdict: Accepted}, Node: id, Epoch: n.epoch}
@@ -107,9 +114,10 @@ func (m *model) register(r *commands.RegisterNode) Result {
 	if r.Level < m.level {
 		return verdict(LevelTooLow)
 	}
+	lives := func(id commands.NodeID) bool { return m.nodes[id] != nil && !m.nodes[id].gone }
 	id := r.Node
-	if id == 0 {
-		for id = 1; m.nodes[id] != nil; id++ {
+	if id == 0 || (r.Previous != commands.Incarnation{} && lives(id) && m.nodes[id].incarnation != r.Previous) {
+		for id = 1; lives(id); id++ {
 		}
 	}
 	epoch := commands.Epoch(m.index)
@@ -157,6 +165,13 @@ func (m *model) command(id commands.NodeID, n *modelNode, command commands.Comma
 		return verdict(NotFound) // no history drawn is long enough to have one
 	case *commands.Activate:
 		return verdict(m.activate(c))
+	case *commands.Depart:
+		other := m.nodes[c.Node]
+		if other == nil || other.gone || other.epoch != c.Epoch {
+			return verdict(NotFound)
+		}
+		other.gone = true
+		return verdict(Accepted)
 	case *commands.Doom:
 		return m.doom(c)
 	case *commands.Collected:
@@ -172,7 +187,7 @@ func (m *model) command(id commands.NodeID, n *modelNode, command commands.Comma
 
 func (m *model) activate(c *commands.Activate) Verdict {
 	for _, n := range m.nodes {
-		if n.level < c.Level {
+		if !n.gone && n.level < c.Level {
 			return LevelRefused
 		}
 	}

@@ -43,6 +43,7 @@ func compareVisible(t require.TestingT, m *model, v View) {
 	require.Equal(t, m.logTime, v.LogTime())
 	require.Equal(t, m.activeTime, v.ActiveTime())
 	require.Equal(t, m.level, v.Level())
+	compareNodes(t, m, v)
 	names := slices.Sorted(maps.Keys(m.streams))
 	page, more := v.List("", "", 100)
 	require.False(t, more)
@@ -94,6 +95,18 @@ func compareVisible(t require.TestingT, m *model, v View) {
 	inSlots.Retained, inSlots.Extents, inSlots.Producers = counts.Retained, counts.Extents, counts.Producers
 	require.Equal(t, inSlots, v.Counts())
 	compareSegments(t, m, v, references)
+}
+
+func compareNodes(t require.TestingT, m *model, v View) {
+	list := v.Nodes()
+	require.Len(t, list, len(m.nodes))
+	for i, n := range list {
+		want := m.nodes[n.Node]
+		require.NotNil(t, want)
+		require.False(t, i > 0 && list[i-1].Node >= n.Node)
+		require.Equal(t, []any{want.epoch, want.incarnation, want.level, want.last, want.gone},
+			[]any{n.Epoch, n.Incarnation, n.Level, n.LastSeq, n.Gone})
+	}
 }
 
 func compareSegments(t require.TestingT, m *model, v View, references map[segmentName]Segment) {

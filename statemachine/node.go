@@ -21,6 +21,7 @@ type Node struct {
 	Level       uint32 // highest feature level it understands
 	Release     string
 	LastSeq     uint64 // sequence of the last proposal applied in this epoch
+	Gone        bool   // departed: fenced, and its number free
 }
 
 // node is a Node with what was decided about its segments in this epoch.
@@ -47,16 +48,27 @@ func (t *nodes) find(id commands.NodeID) (*node, int) {
 	return t.list[at], at
 }
 
-// free is the lowest number from 1 that no node has.
+// free is the lowest number from 1 that no node has which is not gone.
 func (t *nodes) free() commands.NodeID {
 	free := commands.NodeID(1)
 	for _, n := range t.list {
-		if n.Node.Node != free {
+		if n.Node.Node != free || n.Gone {
 			break
 		}
 		free++
 	}
 	return free
+}
+
+// wanted is the number that a registration asks for, unless it asks for any, or
+// another incarnation than its own earlier one lives under it.
+func (t *nodes) wanted(m *commands.RegisterNode) commands.NodeID {
+	n, _ := t.find(m.Node)
+	taken := n != nil && !n.Gone && m.Previous != commands.Incarnation{} && m.Previous != n.Incarnation
+	if m.Node == 0 || taken {
+		return t.free()
+	}
+	return m.Node
 }
 
 // incarnated is the node of an incarnation, or nil.
@@ -89,6 +101,8 @@ func (s *State) admit(o commands.Origin) (*node, ProposalStatus) {
 		return nil, Fenced
 	case o.Seq <= n.LastSeq:
 		return nil, AlreadyApplied
+	case n.Gone:
+		return nil, Fenced
 	}
 	s.changeNode(n, func() { n.LastSeq = o.Seq })
 	return n, Applied
@@ -118,7 +132,7 @@ func (s *State) register(m *commands.RegisterNode, out *Result) {
 		return
 	}
 	if n := s.nodes.incarnated(m.Incarnation); n != nil {
-		if m.Node != 0 && m.Node != n.Node.Node {
+		if m.Node != 0 && m.Node != n.Node.Node && m.Previous == (commands.Incarnation{}) {
 			out.Verdict = Invalid
 			return
 		}
@@ -129,10 +143,7 @@ func (s *State) register(m *commands.RegisterNode, out *Result) {
 		out.Verdict = LevelTooLow
 		return
 	}
-	number := m.Node
-	if number == 0 {
-		number = s.nodes.free()
-	}
+	number := s.nodes.wanted(m)
 	epoch := commands.Epoch(s.index)
 	old, at := s.nodes.find(number)
 	if old != nil && old.Epoch == epoch {
@@ -155,13 +166,24 @@ func (s *State) register(m *commands.RegisterNode, out *Result) {
 	out.Verdict, out.Node, out.Epoch = Accepted, number, epoch
 }
 
-// activate raises the feature level when every registered node understands it.
+// depart marks a node gone, if the epoch is its own.
+func (s *State) depart(m *commands.Depart) Verdict {
+	n, _ := s.nodes.find(m.Node)
+	if n == nil || n.Gone || n.Epoch != m.Epoch {
+		return NotFound
+	}
+	s.changeNode(n, func() { n.Gone = true })
+	return Accepted
+}
+
+// activate raises the feature level when every node that is not gone understands
+// it.
 func (s *State) activate(m *commands.Activate) Verdict {
 	if m.Level <= s.level {
 		return LevelRefused
 	}
 	for _, n := range s.nodes.list {
-		if n.Level < m.Level {
+		if !n.Gone && n.Level < m.Level {
 			return LevelRefused
 		}
 	}

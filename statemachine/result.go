@@ -28,7 +28,7 @@ type ProposalStatus uint8
 const (
 	Applied        ProposalStatus = iota // Results has one Result per command
 	AlreadyApplied                       // its sequence is not above the last applied of its epoch: it had its effect before
-	Fenced                               // its node registered again since: nothing was applied
+	Fenced                               // its node registered again since, or is gone: nothing was applied
 	Unregistered                         // its origin never registered, or is no origin for its commands: nothing was applied
 )
 
@@ -58,7 +58,7 @@ const (
 	Accepted                      // First, FirstKnown, and for a producer ProducerEpoch and ProducerSeq
 	Duplicate                     // acknowledged before: ProducerEpoch, ProducerSeq (highest), First if FirstKnown
 	Exists                        // the stream to create is there with the same configuration; nothing was appended
-	NotFound                      // no such stream, or past its deadline; for Checkpoint: index not remembered
+	NotFound                      // no such stream, or past its deadline; for Checkpoint: index not remembered; for Depart: no node has the epoch
 	Deleted                       // the stream was deleted and keeps its name for its forks
 	Conflict                      // the name is bound to a stream of another configuration; a fork's type is not its parent's
 	Closed                        // the stream is closed

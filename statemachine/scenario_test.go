@@ -25,7 +25,8 @@ var rewrite = flag.Bool("rewrite", false, "write the scenarios' expected output 
 //
 //	at <ms> [clock=<ms>]                      the entry's times; as before when left out
 //	from <node>/<epoch>/<seq>                 a proposal of this origin; without it, the next of node 1
-//	register <incarnation> [node= level= cluster= release=]
+//	register <incarnation> [node= previous= level= cluster= release=]
+//	depart <node> <epoch>
 //	commit <sequence> [given-up=<n>,…]        then indented, its appends:
 //	  append <id> | append new <name> [type= ttl= at= closed fork= …]
 //	         [records= bytes= producer=<id>/<epoch>/<seq> match= stream-seq= close]
@@ -164,6 +165,7 @@ func (x *scenario) command(e *commands.Entry, lines []line) []line {
 			Level: max(1, uint32(x.number(l.keys["level"]))), Release: l.keys["release"],
 		}
 		copy(m.Incarnation[:], word(0))
+		copy(m.Previous[:], l.keys["previous"])
 		if l.keys["level"] == "0" {
 			m.Level = 0
 		}
@@ -206,6 +208,8 @@ func (x *scenario) command(e *commands.Entry, lines []line) []line {
 		x.add(e, &commands.Expire{IDs: x.ids(l.words)})
 	case "tick":
 		x.add(e, &commands.Tick{})
+	case "depart":
+		x.add(e, &commands.Depart{Node: commands.NodeID(id), Epoch: commands.Epoch(x.number(word(1)))})
 	case "activate":
 		x.add(e, &commands.Activate{Level: uint32(id), Release: l.keys["release"]})
 	case "checkpoint":

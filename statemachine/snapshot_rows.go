@@ -9,7 +9,7 @@ import (
 
 // The least bytes that one item of a list takes.
 const (
-	leastNode       = 24
+	leastNode       = 25
 	leastSpan       = 2
 	leastCheckpoint = 9
 	leastSegment    = 13
@@ -66,6 +66,7 @@ func codeNode(c *codec, n *node) {
 	number(c, &n.Level, math.MaxUint32)
 	c.text(&n.Release, maxText)
 	number(c, &n.LastSeq, math.MaxUint64)
+	c.flag(&n.Gone)
 	for _, q := range []*sequences{&n.used, &n.givenUp} {
 		list(c, leastSpan, &q.spans, func(c *codec, s *span) {
 			number(c, &s.from, math.MaxUint64)

@@ -181,6 +181,10 @@ func smallSnapshot(t require.TestingT) []byte {
 	))
 	s.Apply(l.entry(&commands.Expire{IDs: []stream.ID{7}})) // h has no parent
 	smallSegments(t, s, l)
+	leaver := l.entry(&commands.RegisterNode{Incarnation: commands.Incarnation{2}, Level: firstLevel, Address: "gone:1"})
+	leaver.Proposals[0].Origin = commands.RegistrationOrigin(commands.Incarnation{2})
+	s.Apply(leaver)
+	s.Apply(l.entry(&commands.Depart{Node: 2, Epoch: commands.Epoch(s.Index())}))
 	return encode(t, s.BeginSnapshot())
 }
 

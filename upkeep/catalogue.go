@@ -16,9 +16,10 @@ import (
 //
 //  1. index: an entry at or before it was applied.
 //  2. nodes: as they were then or later. An epoch below a node's own is fenced
-//     from here on: no command of it adds a segment any more. An epoch is the
-//     index of a registration, so neither does a command of an epoch at or before
-//     index that no node has or had: there was no such registration.
+//     from here on, and so is that of a node that is gone: no command of it adds a
+//     segment any more. An epoch is the index of a registration, so neither does a
+//     command of an epoch at or before index that no node has or had: there was no
+//     such registration.
 //  3. known: after that. What of a fenced epoch is not here now never will be;
 //     what was here and has gone since was collected.
 //
@@ -28,8 +29,8 @@ import (
 // nothing follows from not being in known: its commit may be on its way.
 type catalogue struct {
 	index commands.Index
-	nodes map[commands.NodeID]commands.Epoch
-	known []knownSegment // ascending
+	nodes map[commands.NodeID]commands.Epoch // below it all are fenced
+	known []knownSegment                     // ascending
 }
 
 // knownSegment is a segment and whether the listing has it.
@@ -49,6 +50,9 @@ func takeCatalogue(view statemachine.View) *catalogue {
 	c := &catalogue{index: view.Index(), nodes: make(map[commands.NodeID]commands.Epoch)}
 	for _, n := range view.Nodes() {
 		c.nodes[n.Node] = n.Epoch
+		if n.Gone {
+			c.nodes[n.Node]++
+		}
 	}
 	c.known = make([]knownSegment, 0, view.Counts().Segments)
 	for from, more := uint32(0), true; more; more = from != 0 {

@@ -56,7 +56,11 @@ func TestOnlyWhatNobodyWillEverReferToIsAnOrphan(t *testing.T) {
 	for _, key := range []string{strange, others, marker} {
 		w.put(t, key)
 	}
-	orphans := []blobwal.SegmentID{fenced, givenUp, neverWas}
+	leaver := w.start(t, 0)
+	departed := w.leave(t, leaver.identity.Segment(1))
+	n.propose(t, &commands.Depart{Node: leaver.number(), Epoch: commands.Epoch(leaver.identity.Epoch)})
+	leaver.stop()
+	orphans := []blobwal.SegmentID{fenced, givenUp, neverWas, departed}
 
 	w.clock.Add(time.Minute.Milliseconds())
 	w.pass(t, n, 20*time.Second)

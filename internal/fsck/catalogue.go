@@ -76,10 +76,11 @@ func (c *checker) key(s *statemachine.Segment) string {
 // know, and never will; or nothing.
 //
 // The state is older than the listing. An epoch below the one that the state has
-// for a node was fenced by then, so that whatever was committed of it is known, or
-// was and has been collected. An epoch is the index of a registration: where the
-// state has none for a node, there was none at or before its row. Of an epoch in
-// force, or later, a commit may come, but for sequences that were given up.
+// for a node was fenced by then, and so was that of a node that was gone: whatever
+// was committed of it is known, or was and has been collected. An epoch is the
+// index of a registration: where the state has none for a node, there was none at
+// or before its row. Of an epoch in force, or later, a commit may come, but for
+// sequences that were given up.
 func (c *checker) orphan(id blobwal.SegmentID) (why string) {
 	node, epoch := commands.NodeID(id.Node), commands.Epoch(id.Epoch)
 	current, registered := c.nodes[node]
@@ -88,6 +89,8 @@ func (c *checker) orphan(id blobwal.SegmentID) (why string) {
 		return "the log has no such start of a node"
 	case registered && epoch < current.Epoch:
 		return "its epoch is fenced"
+	case registered && epoch == current.Epoch && current.Gone:
+		return "its node is gone"
 	case c.view.GivenUp(node, epoch, id.Sequence):
 		return "its sequence was given up"
 	default:

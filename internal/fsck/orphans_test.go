@@ -31,15 +31,19 @@ func orphaned(t *testing.T) (w *world, orphans []string, uncommitted string) {
 	s := w.serve(t, 1)
 	x := s.upload(w, &blobwal.Append{Stream: 1, Records: bodies([]string{"x"})})
 	s.propose(commands.NewCommitSegment(free, x.Size, nil, []uint64{free + 1}))
+	leaver := w.serve(t, 2)
+	leaver.stop()
+	s.propose(&commands.Depart{Node: 2, Epoch: commands.Epoch(leaver.identity.Epoch)})
 	s.stop()
 	epoch := s.identity.Epoch
 	orphans = []string{
-		w.place(t, 1, 1, free),       // a fenced epoch
-		w.place(t, 1, epoch, free+1), // given up
-		w.place(t, 7, 1, 1),          // a node that never was
+		w.place(t, 1, 1, free),                  // a fenced epoch
+		w.place(t, 1, epoch, free+1),            // given up
+		w.place(t, 7, 1, 1),                     // a node that never was
+		w.place(t, 2, leaver.identity.Epoch, 1), // a node that is gone
 		cluster.String() + "/0000/snapshots/0000000000000001-00000000000000ff",
 	}
-	w.write(t, orphans[3], []byte("a snapshot"))
+	w.write(t, orphans[4], []byte("a snapshot"))
 	return w, orphans, w.place(t, 1, epoch, free+2)
 }
 
@@ -51,7 +55,7 @@ func TestOrphans(t *testing.T) {
 	w.write(t, fresh, nil)
 	for _, beside := range []func(*fsck.Config){func(*fsck.Config) {}, w.besideACluster} {
 		f := w.check(t, beside)
-		f.requireOnly(t, "warning orphan "+orphans[0], "warning orphan "+orphans[1], "warning orphan "+orphans[2], "warning orphan "+orphans[3])
+		f.requireOnly(t, "warning orphan "+orphans[0], "warning orphan "+orphans[1], "warning orphan "+orphans[2], "warning orphan "+orphans[3], "warning orphan "+orphans[4])
 		require.Contains(t, f.info(fsck.Uncommitted), "2 objects (22 bytes)")
 		require.Contains(t, f.info(fsck.Unrecorded), fresh)
 		why := ""
@@ -61,6 +65,7 @@ func TestOrphans(t *testing.T) {
 		require.Contains(t, why, "its epoch is fenced")
 		require.Contains(t, why, "its sequence was given up")
 		require.Contains(t, why, "the log has no such start of a node")
+		require.Contains(t, why, "its node is gone")
 	}
 	w.delete(t, later)
 }
