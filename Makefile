@@ -1,8 +1,8 @@
 # Everything that is done with this repository. `make` alone prints what there is.
 #
 # Needed beforehand: Go, Node.js with npm, make, git and, once, the network. What else the tests need (PostgreSQL,
-# Chromium) `make setup` installs with apt-get when it runs as root, and names otherwise. Developer tools are pinned in
-# tools/go.mod and built from there into bin/tools.
+# PgBouncer, Chromium) `make setup` installs with apt-get when it runs as root, and names otherwise. Developer tools are
+# pinned in tools/go.mod and built from there into bin/tools.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -57,7 +57,7 @@ test: setup unit conformance crash soak ## Run every test: units, both databases
 
 .PHONY: setup
 setup: conformance/node_modules/.package-lock.json ## Install what the tests need and is missing
-	scripts/install-missing postgresql chromium curl
+	scripts/install-missing postgresql pgbouncer chromium curl
 
 .PHONY: unit
 unit: ## Run the Go tests (PKG=./some/package) beside a throw-away PostgreSQL

@@ -59,6 +59,16 @@ func EnsureIdentity(ctx context.Context, bucket *blob.Bucket, want *[16]byte) ([
 	return fresh, err
 }
 
+// FindIdentity is the identity of the cluster that the bucket belongs to, if it
+// has one. It changes nothing.
+func FindIdentity(ctx context.Context, bucket *blob.Bucket) (cluster [16]byte, found bool, err error) {
+	cluster, err = readIdentity(ctx, bucket)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return cluster, false, nil
+	}
+	return cluster, err == nil, err
+}
+
 func identityBody(cluster [16]byte) []byte { return fmt.Appendf(nil, "picomq cluster 1 %x\n", cluster) }
 
 func readIdentity(ctx context.Context, bucket *blob.Bucket) (cluster [16]byte, err error) {

@@ -38,12 +38,15 @@ func (e *NewerSchemaError) Error() string {
 }
 
 // Run applies the migrations that the database lacks; when there are none it
-// changes nothing. On Postgres any number of processes may run it at once: an
-// advisory lock, which the server releases when its holder dies, lets one
-// through at a time. On SQLite the caller must have the file to itself. The
-// database's pool must allow two connections on Postgres. The error is a
-// [*NewerSchemaError] when the database is ahead of this binary.
-func Run(ctx context.Context, db *bun.DB) error {
+// changes nothing, and needs no right to. On Postgres any number of processes
+// may run it at once: an advisory lock, which the server releases when its
+// holder dies, lets one through at a time. On SQLite the caller must have the
+// file to itself. The database's pool must allow two connections on Postgres.
+// The error is a [*NewerSchemaError] when the database is ahead of this binary.
+//
+// Where nothing was ever migrated, create is asked first, under the lock: its
+// error is Run's, and then the database is left as it was. It may be nil.
+func Run(ctx context.Context, db *bun.DB, create func(context.Context) error) error {
 	known, err := discover(db.Dialect().Name())
 	if err != nil {
 		return err
@@ -55,17 +58,38 @@ func Run(ctx context.Context, db *bun.DB) error {
 		// failed is never tried again.
 		migrate.WithMarkAppliedOnSuccess(true))
 	return guard(ctx, db, func() error {
+		there, err := hasTables(ctx, db)
+		if err != nil {
+			return err
+		}
+		applied := 0
+		if there {
+			var pending bool
+			if applied, pending, err = compare(ctx, migrator, known); err != nil || !pending {
+				return err
+			}
+		}
+		if applied == 0 && create != nil {
+			if err := create(ctx); err != nil {
+				return err
+			}
+		}
+		return apply(ctx, migrator, there)
+	})
+}
+
+// apply runs what is pending. The tables that it is noted in are made first
+// where they are missing.
+func apply(ctx context.Context, migrator *migrate.Migrator, there bool) error {
+	if !there {
 		if err := migrator.Init(ctx); err != nil {
 			return fmt.Errorf("create the table %s: %w", appliedTable, err)
 		}
-		if err := refuseNewer(ctx, migrator, known); err != nil {
-			return err
-		}
-		if _, err := migrator.Migrate(ctx); err != nil {
-			return fmt.Errorf("migrate: %w", err)
-		}
-		return nil
-	})
+	}
+	if _, err := migrator.Migrate(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
 }
 
 // discover reads the embedded migrations of one dialect.
@@ -85,11 +109,26 @@ func discover(name dialect.Name) (*migrate.Migrations, error) {
 	return found, nil
 }
 
-// refuseNewer compares what is applied with what is known.
-func refuseNewer(ctx context.Context, migrator *migrate.Migrator, known *migrate.Migrations) error {
+// hasTables tells whether the tables that migrations are noted in are there.
+func hasTables(ctx context.Context, db *bun.DB) (yes bool, err error) {
+	query := "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '" + appliedTable + "')"
+	if db.Dialect().Name() == dialect.PG {
+		// Only in the schema that tables are created in, not in a later one of
+		// the search path.
+		query = "SELECT to_regclass(quote_ident(current_schema()) || '." + appliedTable + "') IS NOT NULL"
+	}
+	if err := db.DB.QueryRowContext(ctx, query).Scan(&yes); err != nil {
+		return false, fmt.Errorf("look for the table %s: %w", appliedTable, err)
+	}
+	return yes, nil
+}
+
+// compare counts the applied migrations, tells whether known ones are not among
+// them, and refuses a database with unknown ones.
+func compare(ctx context.Context, migrator *migrate.Migrator, known *migrate.Migrations) (count int, pending bool, err error) {
 	applied, err := migrator.AppliedMigrations(ctx)
 	if err != nil {
-		return fmt.Errorf("read the table %s: %w", appliedTable, err)
+		return 0, false, fmt.Errorf("read the table %s: %w", appliedTable, err)
 	}
 	names := make(map[string]bool)
 	newest := ""
@@ -102,11 +141,12 @@ func refuseNewer(ctx context.Context, migrator *migrate.Migrator, known *migrate
 		if !names[m.Name] {
 			unknown = max(unknown, m.Name)
 		}
+		delete(names, m.Name)
 	}
 	if unknown != "" {
-		return &NewerSchemaError{Unknown: unknown, Known: newest}
+		return 0, false, &NewerSchemaError{Unknown: unknown, Known: newest}
 	}
-	return nil
+	return len(applied), len(names) > 0, nil
 }
 
 // guard runs f while no other process migrates the same schema.

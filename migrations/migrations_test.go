@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,7 +49,7 @@ func column(t *testing.T, db *bun.DB, query string) []string {
 
 func TestRunCreatesTheSchemaOnce(t *testing.T) {
 	eachDialect(t, func(t *testing.T, folder string, db *bun.DB) {
-		require.NoError(t, migrations.Run(t.Context(), db))
+		require.NoError(t, migrations.Run(t.Context(), db, nil))
 		assert.Equal(t, []string{"command_log", "leases", "log_archive", "log_head", "nodes", "origins", "snapshots"}, column(t, db, tables[folder]))
 		const applied = "SELECT name || ' ' || migrated_at FROM picomq_migrations ORDER BY id"
 		first := column(t, db, applied)
@@ -56,7 +57,7 @@ func TestRunCreatesTheSchemaOnce(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "UPDATE log_head SET idx = 5")
 		require.NoError(t, err)
 
-		require.NoError(t, migrations.Run(t.Context(), db))
+		require.NoError(t, migrations.Run(t.Context(), db, nil))
 		assert.Equal(t, first, column(t, db, applied))
 		assert.Equal(t, []string{"5"}, column(t, db, "SELECT idx FROM log_head"))
 	})
@@ -64,12 +65,12 @@ func TestRunCreatesTheSchemaOnce(t *testing.T) {
 
 func TestRunAfterACrashBeforeTheMark(t *testing.T) {
 	eachDialect(t, func(t *testing.T, _ string, db *bun.DB) {
-		require.NoError(t, migrations.Run(t.Context(), db))
+		require.NoError(t, migrations.Run(t.Context(), db, nil))
 		for _, statement := range []string{"UPDATE log_head SET idx = 5", "DELETE FROM picomq_migrations"} {
 			_, err := db.ExecContext(t.Context(), statement)
 			require.NoError(t, err)
 		}
-		require.NoError(t, migrations.Run(t.Context(), db))
+		require.NoError(t, migrations.Run(t.Context(), db, nil))
 		assert.Equal(t, []string{"5"}, column(t, db, "SELECT idx FROM log_head"), "what is there stays")
 		assert.NotEmpty(t, column(t, db, "SELECT name FROM picomq_migrations"))
 	})
@@ -77,15 +78,40 @@ func TestRunAfterACrashBeforeTheMark(t *testing.T) {
 
 func TestRunRefusesANewerSchema(t *testing.T) {
 	eachDialect(t, func(t *testing.T, _ string, db *bun.DB) {
-		require.NoError(t, migrations.Run(t.Context(), db))
+		require.NoError(t, migrations.Run(t.Context(), db, nil))
 		_, err := db.ExecContext(t.Context(), "INSERT INTO picomq_migrations (id, name, group_id) VALUES (99, '29990101000000', 9)")
 		require.NoError(t, err)
-		err = migrations.Run(t.Context(), db)
+		err = migrations.Run(t.Context(), db, nil)
 		var newer *migrations.NewerSchemaError
 		require.ErrorAs(t, err, &newer)
 		assert.Equal(t, "29990101000000", newer.Unknown)
 		assert.ErrorContains(t, err, newer.Known)
 	})
+}
+
+func TestAnEmptyDatabaseIsCreatedOnlyWithConsent(t *testing.T) {
+	eachDialect(t, func(t *testing.T, folder string, db *bun.DB) {
+		refusal := errors.New("not here")
+		err := migrations.Run(t.Context(), db, func(context.Context) error { return refusal })
+		require.ErrorIs(t, err, refusal)
+		assert.Empty(t, column(t, db, tables[folder]))
+		asked := 0
+		agree := func(context.Context) error { asked++; return nil }
+		require.NoError(t, migrations.Run(t.Context(), db, agree))
+		require.NoError(t, migrations.Run(t.Context(), db, agree))
+		assert.Equal(t, 1, asked, "nobody is asked again")
+	})
+}
+
+// A role that may only use the tables can start on them.
+func TestNothingToMigrateNeedsNoRightToMigrate(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	require.NoError(t, migrations.Run(t.Context(), bun.NewDB(d.Admin, pgdialect.New()), nil))
+	role := d.Role(t, "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA")
+	pool, err := sql.Open("pgx", role)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, pool.Close()) }()
+	require.NoError(t, migrations.Run(t.Context(), bun.NewDB(pool, pgdialect.New()), nil))
 }
 
 func TestManyProcessesMigrateAtOnce(t *testing.T) {
@@ -98,7 +124,7 @@ func TestManyProcessesMigrateAtOnce(t *testing.T) {
 				return err
 			}
 			defer func() { _ = pool.Close() }()
-			return migrations.Run(context.Background(), bun.NewDB(pool, pgdialect.New()))
+			return migrations.Run(context.Background(), bun.NewDB(pool, pgdialect.New()), nil)
 		})
 	}
 	require.NoError(t, group.Wait())
@@ -108,13 +134,13 @@ func TestManyProcessesMigrateAtOnce(t *testing.T) {
 
 func TestPayloadsAreNotCompressed(t *testing.T) {
 	d := sqllogtest.Postgres(t)
-	require.NoError(t, migrations.Run(t.Context(), bun.NewDB(d.Admin, pgdialect.New())))
+	require.NoError(t, migrations.Run(t.Context(), bun.NewDB(d.Admin, pgdialect.New()), nil))
 	assert.Equal(t, "e", d.String(t, "SELECT attstorage::text FROM pg_attribute WHERE attrelid = 'command_log'::regclass AND attname = 'payload'"), "e is EXTERNAL")
 }
 
 func TestDownRemovesWhatUpMade(t *testing.T) {
 	eachDialect(t, func(t *testing.T, folder string, db *bun.DB) {
-		require.NoError(t, migrations.Run(t.Context(), db))
+		require.NoError(t, migrations.Run(t.Context(), db, nil))
 		downs, err := filepath.Glob(filepath.Join(folder, "*.tx.down.sql"))
 		require.NoError(t, err)
 		for i := len(downs) - 1; i >= 0; i-- {

@@ -106,6 +106,15 @@ func (r *Replica) catchUp(ctx context.Context) error {
 	}
 }
 
+// Refresh applies what others added to the log meanwhile. It may be called
+// between Open and Register only: from then on the loop does so.
+func (r *Replica) Refresh(ctx context.Context) error {
+	if err := r.tail(ctx); err != nil {
+		return fmt.Errorf("replay the log: %w", err)
+	}
+	return nil
+}
+
 // Register announces this process as a node and starts the loop, unless the log
 // lost what some node had applied: then it writes nothing. The command's Node
 // may be 0 for the lowest free number; the number and epoch are returned.

@@ -93,8 +93,12 @@
 // synchronous_commit or full_page_writes off: what it acknowledges may be gone
 // after a crash.
 // Every connection is checked to be to a primary. A pooler between must keep
-// sessions (PgBouncer: pool_mode=session), because settings and LISTEN belong
-// to one. A database migrated by a newer release is refused.
+// sessions (PgBouncer: pool_mode=session), because settings, prepared statements
+// and LISTEN belong to one: Open looks whether two connections have a session
+// each, and whether a notification arrives, and refuses otherwise. Settings are
+// made by a statement, since poolers take few in a connection's first message. A
+// database migrated by a newer release is refused, and so is a role that may not
+// use the tables. The right to make tables is needed by the first start only.
 //
 // SQLite runs in WAL mode with synchronous=FULL, so a commit is on disk when
 // it is acknowledged. One process owns the file: a lock on PATH.lock is held

@@ -25,6 +25,9 @@ func (l *Log) listen(ctx context.Context, config *pgx.ConnConfig, channel string
 	if err != nil {
 		return err
 	}
+	if err := l.hearOwn(ctx, conn, channel); err != nil {
+		return errors.Join(err, l.hangUp(conn))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -36,6 +39,19 @@ func (l *Log) listen(ctx context.Context, config *pgx.ConnConfig, channel string
 		<-done
 		return nil
 	})
+	return nil
+}
+
+// hearOwn makes sure that what is sent on the channel arrives.
+func (l *Log) hearOwn(ctx context.Context, conn *pgx.Conn, channel string) error {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	if _, err := l.writer.DB.ExecContext(ctx, "SELECT pg_notify('"+channel+"', '')"); err != nil {
+		return fmt.Errorf("notify: %w", err)
+	}
+	if _, err := conn.WaitForNotification(ctx); err != nil {
+		return fmt.Errorf("a notification that was sent did not arrive (%w): %w", err, errShared)
+	}
 	return nil
 }
 

@@ -23,6 +23,10 @@ type Options struct {
 	// end it earlier. It is more than [ServerTimeout], so that the server's own
 	// answer, which is definite, usually comes first. 0: [DefaultTimeout].
 	Timeout time.Duration
+	// Create is asked before the tables are made in a database that has none: its
+	// error is Open's, and nothing is written then. No other process makes them
+	// meanwhile. Nil: they are made.
+	Create func(context.Context) error
 }
 
 // Log is one cluster's command log. All methods are safe for concurrent use.

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -78,11 +76,11 @@ func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) 
 	}, options)
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("open the log at %s: %w", where(config), err), l.Close())
+			err = errors.Join(fmt.Errorf("open the log at %s: %w", where(config), advise(err)), l.Close())
 			l = nil
 		}
 	}()
-	channel, err := preparePostgres(ctx, config)
+	channel, err := preparePostgres(ctx, config, options)
 	if err != nil {
 		return l, err
 	}
@@ -104,7 +102,10 @@ func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) 
 
 // preparePostgres checks and migrates a database, and returns its notification
 // channel. It has a pool of its own: the log's connections need the tables.
-func preparePostgres(ctx context.Context, config *pgx.ConnConfig) (channel string, err error) {
+func preparePostgres(ctx context.Context, config *pgx.ConnConfig, options Options) (channel string, err error) {
+	if err := checkSessions(ctx, config, options.Timeout); err != nil {
+		return "", err
+	}
 	db := bun.NewDB(stdlib.OpenDB(*config), pgdialect.New())
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := db.PingContext(ctx); err != nil {
@@ -113,66 +114,22 @@ func preparePostgres(ctx context.Context, config *pgx.ConnConfig) (channel strin
 	if err := checkPostgres(ctx, db); err != nil {
 		return "", err
 	}
-	if err := migrations.Run(ctx, db); err != nil {
+	// Before the tables: without a schema there is nowhere to make them.
+	if channel, err = channelOf(ctx, db); err != nil {
 		return "", err
 	}
-	return channelOf(ctx, db)
-}
-
-// postgresConfig is the URL with the settings that appending relies on, which
-// the URL cannot change.
-func postgresConfig(url string) (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("the log's URL: %w", err) // pgx leaves the password out
+	if err := migrations.Run(ctx, db, options.Create); err != nil {
+		return "", err
 	}
-	ms := strconv.FormatInt(ServerTimeout.Milliseconds(), 10)
-	for name, value := range map[string]string{
-		"default_transaction_isolation":       "read committed",
-		"statement_timeout":                   ms,
-		"idle_in_transaction_session_timeout": ms,
-		"tcp_user_timeout":                    ms,
-		// Compiling would take longer than any statement here does.
-		"jit": "off",
-	} {
-		config.RuntimeParams[name] = value
+	if err := checkRights(ctx, db); err != nil {
+		return "", err
 	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "picomq"
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = DefaultTimeout
-	}
-	dialer := &net.Dialer{
-		Timeout:         config.ConnectTimeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5},
-	}
-	config.DialFunc = dialer.DialContext
-	config.ValidateConnect = refuseStandby
-	return config, nil
+	return channel, nil
 }
 
 // where names the database without secrets.
 func where(config *pgx.ConnConfig) string {
 	return fmt.Sprintf("postgres://%s:%d/%s", config.Host, config.Port, config.Database)
-}
-
-// refuseStandby runs on every new connection: with several hosts in the URL
-// the next is tried, and a primary that was demoted is left.
-func refuseStandby(ctx context.Context, conn *pgconn.PgConn) error {
-	results, err := conn.Exec(ctx, "SELECT pg_is_in_recovery()").ReadAll()
-	if err != nil {
-		return fmt.Errorf("ask whether the server is a standby: %w", err)
-	}
-	return standbyError(string(results[0].Rows[0][0]) == "t")
-}
-
-func standbyError(inRecovery bool) error {
-	if inRecovery {
-		return errors.New("the server is a standby (pg_is_in_recovery), whose log may be behind: name the primary in the URL")
-	}
-	return nil
 }
 
 // checkPostgres refuses settings under which an acknowledged commit can be
@@ -205,6 +162,9 @@ func channelOf(ctx context.Context, db *bun.DB) (string, error) {
 	var schema sql.NullString
 	if err := db.DB.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
 		return "", fmt.Errorf("ask for the schema: %w", err)
+	}
+	if !schema.Valid {
+		return "", errors.New("the search_path names no schema that exists: create the schema, or name another in the URL")
 	}
 	return channelName(schema.String), nil
 }

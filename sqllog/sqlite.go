@@ -61,7 +61,7 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 	if err := checkSQLite(ctx, l.writer); err != nil {
 		return l, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := migrations.Run(ctx, l.writer); err != nil {
+	if err := migrations.Run(ctx, l.writer, options.Create); err != nil {
 		return l, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := syncNames(path); err != nil {

@@ -63,13 +63,7 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.log, err = sqllog.Open(ctx, c.metaURL, sqllog.Options{Logger: n.logger}); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.metaFlag, err)
-	}
-	if n.bucket, err = openBucket(ctx, c.storage); err != nil {
-		return nil, err
-	}
-	if err := n.checkBucket(ctx); err != nil {
+	if err := n.openLog(ctx, c); err != nil {
 		return nil, err
 	}
 	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, KeepRows: c.keepRows}
@@ -89,24 +83,6 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 		return nil, err
 	}
 	return n, nil
-}
-
-// checkBucket refuses a bucket that is not the one which the log's snapshots are
-// in, before anything is looked for there in vain.
-func (n *node) checkBucket(ctx context.Context) error {
-	snapshots, err := n.log.Snapshots(ctx)
-	if err != nil || len(snapshots) == 0 {
-		return err
-	}
-	cluster, err := replica.ClusterOf(snapshots[0].Key)
-	if err != nil {
-		return err
-	}
-	want := [16]byte(cluster)
-	if _, err := blobwal.EnsureIdentity(ctx, n.bucket, &want); err != nil {
-		return fmt.Errorf("--storage: %w", err)
-	}
-	return nil
 }
 
 // throwAway puts the log of a server whose records are in memory into a folder
@@ -148,32 +124,6 @@ func (n *node) register(ctx context.Context, folder string, wanted commands.Node
 		return blobwal.Identity{}, err
 	}
 	return identity, n.activate(ctx)
-}
-
-// cluster is the identity that log and bucket share. Where both are new it is
-// made, in the bucket first: a crash between the two leaves a bucket with an
-// identity and nothing else, which a log without one may adopt.
-func (n *node) cluster(ctx context.Context) (commands.ClusterID, error) {
-	if inLog, ok := n.replica.View().Cluster(); ok {
-		want := [16]byte(inLog)
-		if _, err := blobwal.EnsureIdentity(ctx, n.bucket, &want); err != nil {
-			return inLog, fmt.Errorf("--storage: %w", err)
-		}
-		return inLog, nil
-	}
-	cluster, err := blobwal.EnsureIdentity(ctx, n.bucket, nil)
-	if err != nil {
-		return cluster, fmt.Errorf("--storage: %w", err)
-	}
-	used, err := blobwal.HasSegments(ctx, n.bucket, cluster, 0)
-	if err != nil {
-		return cluster, err
-	}
-	if used {
-		return cluster, fmt.Errorf("the log is empty, but the bucket holds segments of cluster %x: "+
-			"point --meta-url at that cluster's log, or --storage at an empty bucket", cluster)
-	}
-	return cluster, nil
 }
 
 // activate switches on the feature level that this binary brings, when every

@@ -56,6 +56,29 @@ func Postgres(t testing.TB) *Database {
 	return d
 }
 
+// Role makes a role for the length of the test that may use the schema, and of
+// what is in it only what the grants say, such as "SELECT ON ALL TABLES IN
+// SCHEMA". It returns the URL that opens the schema as that role.
+func (d *Database) Role(t testing.TB, grants ...string) string {
+	t.Helper()
+	schema := d.String(t, "SELECT current_schema()")
+	role := fmt.Sprintf("role_%016x", rand.Uint64())
+	d.Exec(t, "CREATE ROLE "+role+" LOGIN PASSWORD 'secret'")
+	t.Cleanup(func() {
+		for _, statement := range []string{"DROP OWNED BY " + role, "DROP ROLE " + role} {
+			_, err := d.Admin.ExecContext(context.Background(), statement)
+			require.NoError(t, err)
+		}
+	})
+	for _, grant := range append([]string{"USAGE ON SCHEMA"}, grants...) {
+		d.Exec(t, "GRANT "+grant+" "+schema+" TO "+role)
+	}
+	u, err := url.Parse(d.URL)
+	require.NoError(t, err)
+	u.User = url.UserPassword(role, "secret")
+	return u.String()
+}
+
 // Exec runs a statement.
 func (d *Database) Exec(t testing.TB, statement string, args ...any) {
 	t.Helper()

@@ -1,0 +1,46 @@
+package sqllog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/sqllog"
+	"github.com/picomq/picomq/sqllog/sqllogtest"
+)
+
+const tableCount = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema()"
+
+func TestPostgresBehindAPoolerThatKeepsSessions(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	through := d.Pooler(t, "session")
+	l, err := sqllog.Open(t.Context(), through, sqllog.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	other := openPostgres(t, d)
+	awaitWake(t, l) // its peer's own check
+	at, err := l.Append(t.Context(), insert(1))
+	require.NoError(t, err)
+	awaitWake(t, other)
+	in := insert(2)
+	in.Applied = at.Position
+	_, err = other.Append(t.Context(), in)
+	require.NoError(t, err)
+	awaitWake(t, l)
+	rows, err := l.Read(t.Context(), 0, 10, 1<<20)
+	require.NoError(t, err)
+	assert.Len(t, rows, 2)
+}
+
+func TestPostgresRefusesAPoolerThatSharesSessions(t *testing.T) {
+	for _, mode := range []string{"transaction", "statement"} {
+		t.Run(mode, func(t *testing.T) {
+			d := sqllogtest.Postgres(t)
+			_, err := sqllog.Open(t.Context(), d.Pooler(t, mode), sqllog.Options{})
+			require.ErrorContains(t, err, "pool_mode=session")
+			assert.NotContains(t, err.Error(), "\n")
+			assert.Equal(t, "0", d.String(t, tableCount), "and touches nothing")
+		})
+	}
+}

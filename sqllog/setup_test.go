@@ -1,0 +1,93 @@
+package sqllog_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/picomq/picomq/sqllog"
+	"github.com/picomq/picomq/sqllog/sqllogtest"
+)
+
+// change is the database's URL with something else in it.
+func change(t *testing.T, d *sqllogtest.Database, f func(u *url.URL, query url.Values)) string {
+	t.Helper()
+	u, err := url.Parse(d.URL)
+	require.NoError(t, err)
+	query := u.Query()
+	f(u, query)
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+func TestPostgresSaysWhatIsWrongWithTheURL(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	for _, c := range []struct {
+		name string
+		url  string
+		says []string
+	}{
+		{"nobody listens", change(t, d, func(u *url.URL, _ url.Values) { u.Host = "127.0.0.1:1" }), []string{"127.0.0.1:1", "host and port"}},
+		{"no such host", change(t, d, func(u *url.URL, _ url.Values) { u.Host = "nowhere.invalid:5432" }), []string{"nowhere.invalid", "host and port"}},
+		{"no such database", change(t, d, func(u *url.URL, _ url.Values) { u.Path = "/nothing" }), []string{`"nothing"`, "create the database"}},
+		{"no such role", change(t, d, func(u *url.URL, _ url.Values) { u.User = url.UserPassword("nobody", "secret") }), []string{"nobody", "user and the password"}},
+		{"no such schema", change(t, d, func(_ *url.URL, q url.Values) { q.Set("search_path", "nowhere") }), []string{"create the schema"}},
+		{"no such setting", change(t, d, func(_ *url.URL, q url.Values) { q.Set("colour", "blue") }), []string{"colour"}},
+		{"a URL of something else", "postgres://user:secret@host:port/", []string{"URL"}},
+		{"a role that may do nothing", d.Role(t), []string{"permission denied", "grant the role CREATE"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := sqllog.Open(t.Context(), c.url, sqllog.Options{})
+			require.Error(t, err)
+			for _, text := range c.says {
+				assert.ErrorContains(t, err, text)
+			}
+			assert.NotContains(t, err.Error(), "\n")
+			assert.NotContains(t, err.Error(), "secret")
+			assert.Equal(t, "0", d.String(t, tableCount), "nothing was made")
+		})
+	}
+}
+
+func TestPostgresNeedsTheRightsOfARunningNode(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	openPostgres(t, d) // made the tables
+	_, err := sqllog.Open(t.Context(), d.Role(t, "SELECT ON ALL TABLES IN SCHEMA"), sqllog.Options{})
+	require.ErrorContains(t, err, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES")
+	assert.NotContains(t, err.Error(), "\n")
+
+	l, err := sqllog.Open(t.Context(), d.Role(t, "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA"), sqllog.Options{})
+	require.NoError(t, err, "these are enough")
+	_, err = l.Append(t.Context(), insert(1))
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+}
+
+func TestPostgresAsksBeforeItMakesTables(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	refusal := errors.New("the bucket belongs to another log")
+	_, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{Create: func(context.Context) error { return refusal }})
+	require.ErrorIs(t, err, refusal)
+	assert.Equal(t, "0", d.String(t, tableCount))
+}
+
+func TestPostgresManyNodesStartAtOnce(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	var group errgroup.Group
+	for range 5 {
+		group.Go(func() error {
+			l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{})
+			if err != nil {
+				return err
+			}
+			return l.Close()
+		})
+	}
+	require.NoError(t, group.Wait())
+	assert.Equal(t, "0", d.String(t, "SELECT idx FROM log_head"))
+}
