@@ -100,20 +100,20 @@ func (n *node) throwAway(c *config) error {
 
 // register finds the cluster's identity, announces this process in the log and
 // claims its epoch in the bucket.
-func (n *node) register(ctx context.Context, folder string, wanted commands.NodeID) (blobwal.Identity, error) {
+func (n *node) register(ctx context.Context, folder string, wanted wish) (blobwal.Identity, error) {
 	cluster, err := n.cluster(ctx)
 	if err != nil {
 		return blobwal.Identity{}, err
 	}
 	_, _ = rand.Read(n.incarnation[:]) // never fails
 	n.id, n.epoch, err = n.replica.Register(ctx, commands.RegisterNode{
-		Cluster: cluster, Node: wanted, Incarnation: n.incarnation, Level: commands.Level, Release: version,
+		Cluster: cluster, Node: wanted.number, Previous: wanted.previous, Incarnation: n.incarnation, Level: commands.Level, Release: version,
 	})
 	if err != nil {
 		return blobwal.Identity{}, err
 	}
 	// At once: a start that fails from here on must not take a new number next time.
-	if err := rememberNode(folder, n.id); err != nil {
+	if err := rememberNode(folder, n.id, n.incarnation); err != nil {
 		return blobwal.Identity{}, err
 	}
 	identity := blobwal.Identity{Cluster: cluster, Node: uint32(n.id), Epoch: uint64(n.epoch), Incarnation: n.incarnation}

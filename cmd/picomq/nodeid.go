@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,44 +13,75 @@ import (
 	"github.com/picomq/picomq/commands"
 )
 
-// nodeFile remembers, in the data folder, which node this is. Losing it costs
-// a new number and nothing else: a node keeps nothing of its own.
+// nodeFile remembers, in the data folder, which node this is: its number, and the
+// incarnation that had it, as text. Losing it costs a new number and nothing else:
+// a node keeps nothing of its own.
 const nodeFile = "node-id"
 
-// rememberedNode is the number to register with: the flag's, else the one
-// remembered, else 0 for the lowest free.
-func rememberedNode(folder string, flag uint32) (commands.NodeID, error) {
+// wish is the number to register with. Zero: the lowest free one.
+type wish struct {
+	number commands.NodeID
+	// previous is who had the number in this folder: it is not taken from anybody
+	// else who lives under it, as when the folder is a copy of another node's.
+	previous commands.Incarnation
+}
+
+// rememberedNode is what to register with: the flag's number, which is taken from
+// whoever has it, else the one remembered, else none.
+func rememberedNode(folder string, flag uint32) (wish, error) {
 	if flag != 0 {
-		return commands.NodeID(flag), nil
+		return wish{number: commands.NodeID(flag)}, nil
 	}
 	name := filepath.Join(folder, nodeFile)
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return wish{}, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("--data %s: read the node number: %w", folder, err)
+		return wish{}, fmt.Errorf("--data %s: read the node number: %w", folder, err)
 	}
 	if len(text) == 0 {
-		return 0, nil // power was lost while it was written
+		return wish{}, nil // power was lost while it was written
 	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-	if err != nil || n == 0 {
-		return 0, fmt.Errorf("--data: %s holds %q, which is no node number: delete it to be given one, or use --node-id", name, text)
+	w, ok := parseNode(string(text))
+	if !ok {
+		return wish{}, fmt.Errorf("--data: %s holds %q, which is no node number: delete it to be given one, or use --node-id", name, text)
 	}
-	return commands.NodeID(n), nil
+	return w, nil
 }
 
-// rememberNode writes the number down for the next start. The folder is there
+// parseNode reads a number and, unless the file is of a start that wrote none, an
+// incarnation.
+func parseNode(text string) (w wish, ok bool) {
+	fields := strings.Fields(text)
+	if len(fields) < 1 || len(fields) > 2 {
+		return w, false
+	}
+	n, err := strconv.ParseUint(fields[0], 10, 32)
+	if err != nil || n == 0 {
+		return w, false
+	}
+	w.number = commands.NodeID(n)
+	if len(fields) == 2 {
+		previous, err := hex.DecodeString(fields[1])
+		if err != nil || len(previous) != len(w.previous) {
+			return w, false
+		}
+		copy(w.previous[:], previous)
+	}
+	return w, true
+}
+
+// rememberNode writes down who this is for the next start. The folder is there
 // unless log and bucket are elsewhere: those make theirs, and durably, which
 // this need not be.
-func rememberNode(folder string, node commands.NodeID) error {
+func rememberNode(folder string, node commands.NodeID, incarnation commands.Incarnation) error {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return fmt.Errorf("--data %s: %w", folder, err)
 	}
 	name := filepath.Join(folder, nodeFile)
 	temporary := name + ".new"
-	if err := os.WriteFile(temporary, []byte(strconv.FormatUint(uint64(node), 10)+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(temporary, fmt.Appendf(nil, "%d %v\n", node, incarnation), 0o644); err != nil {
 		return fmt.Errorf("--data %s: remember the node number: %w", folder, err)
 	}
 	if err := os.Rename(temporary, name); err != nil {

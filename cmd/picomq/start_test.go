@@ -135,7 +135,9 @@ func TestTheNodeNumberIsRemembered(t *testing.T) {
 	remembered := func() string {
 		text, err := os.ReadFile(filepath.Join(data, nodeFile))
 		require.NoError(t, err)
-		return strings.TrimSpace(string(text))
+		number, incarnation, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+		require.Len(t, incarnation, 32)
+		return number
 	}
 	start := func(flags ...string) string {
 		server := launch(t, data, nil, flags...)
