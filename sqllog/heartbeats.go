@@ -46,6 +46,18 @@ func (l *Log) Beat(ctx context.Context, h commands.Heartbeat) error {
 	return nil
 }
 
+// Forget removes a node's beat, unless a later epoch of the node has beaten.
+func (l *Log) Forget(ctx context.Context, node commands.NodeID, epoch commands.Epoch) error {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	_, err := l.writer.NewDelete().Model((*nodeRow)(nil)).
+		Where("log = 0 AND node = ? AND epoch <= ?", int64(node), int64(epoch)).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("forget the heartbeat of node %d: %w", node, err)
+	}
+	return nil
+}
+
 // Heartbeats lists the last beat of every node, by node. Ages are differences
 // between their times, which are all the database's.
 func (l *Log) Heartbeats(ctx context.Context) (list []commands.Heartbeat, err error) {

@@ -9,6 +9,7 @@
 //	collect    dooms dead segments, deletes their objects after a grace  4,096 segments a command
 //	orphans    deletes objects that no command will ever refer to        one listed page
 //	archive    copies log rows into the bucket, drops them from SQL      one archive object
+//	nodes      departs nodes that stay away, forgets those that are gone  one look at all beats
 //
 // # Whose work it is
 //

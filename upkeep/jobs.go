@@ -15,6 +15,8 @@ func (u *Upkeep) makeJobs() []*runner {
 	sweep.wait, sweep.blind, sweep.limit = u.cfg.SweepAfter, true, stepLimit
 	history := newRunner("archive", archiveEvery, &archive{Upkeep: u})
 	history.limit = stepLimit
+	away := newRunner("nodes", u.cfg.NodeTimeout/looksPerTimeout, &nodes{Upkeep: u})
+	away.limit = stepLimit
 	return []*runner{
 		newRunner("expire", u.cfg.Look, &expire{Upkeep: u}),
 		newRunner("retain", retainEvery, &retain{Upkeep: u}),
@@ -22,5 +24,6 @@ func (u *Upkeep) makeJobs() []*runner {
 		newRunner("collect", collectEvery, &collect{Upkeep: u, remover: remover}),
 		sweep,
 		history,
+		away,
 	}
 }

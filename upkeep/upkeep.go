@@ -43,6 +43,7 @@ type Config struct {
 	Cache    *blockcache.Cache
 	Segments Segments
 	Identity blobwal.Identity // of this node's start
+	Nodes    Nodes            // nil: nobody is taken for gone
 	Logger   *slog.Logger
 	// Retention is what streams keep that state no bound of their own. Zero: all.
 	Retention stream.Retention
@@ -61,6 +62,9 @@ type Config struct {
 	// 1 h.
 	SweepAfter time.Duration
 	SweepEvery time.Duration
+	// NodeTimeout is how long a node may be silent before it is taken for gone. Nodes
+	// must beat several times as often. Default 30 s.
+	NodeTimeout time.Duration
 	// Look is how often each job is looked at. Default [LookEvery].
 	Look time.Duration
 }
@@ -80,6 +84,9 @@ func (c *Config) validate() error {
 	}
 	if c.PackedBytes <= 0 {
 		c.PackedBytes = 32 << 20
+	}
+	if c.NodeTimeout <= 0 {
+		c.NodeTimeout = 30 * time.Second
 	}
 	if c.Look <= 0 {
 		c.Look = LookEvery

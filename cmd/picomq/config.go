@@ -29,6 +29,7 @@ type config struct {
 	metaFlag        string // that says where the log is: "--meta-url", or "--data"
 	storage         string
 	nodeID          uint32
+	nodeTimeout     time.Duration
 	clusterID       string
 	walInterval     time.Duration
 	walUploads      int
@@ -67,6 +68,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.listen, "listen", "127.0.0.1:4437", "address of both protocols; port 0 picks one and prints it")
 	f.StringVar(&c.adminListen, "admin-listen", "127.0.0.1:4438", "address of health, readiness and metrics; empty for none")
 	f.Uint32Var(&c.nodeID, "node-id", 0, "force this node number (default: given by the log, remembered in --data)")
+	f.DurationVar(&c.nodeTimeout, "node-timeout", 30*time.Second, "how long a node of the cluster may be silent before it is taken for gone, the same on all of them, at least 5s")
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
 	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 1ms for file and mem, 50ms for clouds)")
 	f.IntVar(&c.walUploads, "wal-uploads", 8, "segments uploaded at once, 1 to 256")
@@ -99,6 +101,7 @@ func (c *config) validate() error {
 		ok   bool
 		text string
 	}{
+		{c.nodeTimeout >= 5*time.Second, fmt.Sprintf("--node-timeout %v: at least 5s", c.nodeTimeout)},
 		{c.walInterval >= 0 && c.walInterval <= time.Minute, fmt.Sprintf("--wal-interval %v: between 0 and 1m", c.walInterval)},
 		{c.walUploads >= 1 && c.walUploads <= 256, fmt.Sprintf("--wal-uploads %d: between 1 and 256", c.walUploads)},
 		{c.maxBody >= 1 && c.maxBody <= 128<<20, fmt.Sprintf("--max-body %d: between 1 and 134217728 bytes", c.maxBody)},

@@ -172,8 +172,10 @@ func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 }
 
 const (
-	// heartbeatEvery is how often a node tells the log that it lives.
-	heartbeatEvery = 5 * time.Second
+	// heartbeatEvery is how often a node tells the log that it lives, or
+	// beatsPerTimeout times in the time after which it would be taken for gone.
+	heartbeatEvery  = 5 * time.Second
+	beatsPerTimeout = 6
 	// probeEvery is how often a bucket that took no segment is tried again
 	// while no append does so.
 	probeEvery = 2 * time.Second
@@ -185,7 +187,7 @@ func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	jobs := upkeep.Config{
 		Replica: n.replica, Leases: n.log, Bucket: n.bucket, Cache: n.cache, Segments: n.engine, Identity: identity, Logger: n.logger,
 		Retention: stream.Retention{Age: uint64(c.retentionAge), Bytes: c.retentionBytes}, Bandwidth: c.compactRate,
-		Grace: 3 * engine.DefaultStaleLimit,
+		Grace: 3 * engine.DefaultStaleLimit, Nodes: n.log, NodeTimeout: c.nodeTimeout,
 	}
 	hastenUpkeep(&jobs)
 	var err error
@@ -196,7 +198,7 @@ func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	n.background.Go(func() { n.upkeep.Run(ctx) })
-	n.background.Go(func() { n.heartbeat(ctx) })
+	n.background.Go(func() { n.heartbeat(ctx, min(heartbeatEvery, c.nodeTimeout/beatsPerTimeout)) })
 	n.background.Go(func() { n.probe(ctx) })
 	return nil
 }
@@ -222,8 +224,8 @@ func (n *node) probe(ctx context.Context) {
 	}
 }
 
-func (n *node) heartbeat(ctx context.Context) {
-	timer := time.NewTicker(heartbeatEvery)
+func (n *node) heartbeat(ctx context.Context, every time.Duration) {
+	timer := time.NewTicker(every)
 	defer timer.Stop()
 	for {
 		beat := commands.Heartbeat{Node: n.id, Epoch: n.epoch, Incarnation: n.incarnation, Release: version, Applied: n.replica.Applied()}

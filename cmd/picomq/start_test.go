@@ -24,6 +24,7 @@ var badFlags = map[string][]string{
 	"meta-url":          {"mysql://x", "nonsense", "sqlite:///dev/null/log.db", "postgres://127.0.0.1:1/x?connect_timeout=1"},
 	"storage":           {"ftp://x", "nonsense", "::", "file:///dev/null/bucket", "s3://bucket"},
 	"node-id":           {"x", "-1", "4294967296"},
+	"node-timeout":      {"4s", "-1m", "30"},
 	"wal-interval":      {"soon", "-1s", "2m"},
 	"wal-uploads":       {"0", "257", "many"},
 	"max-body":          {"0", "-1", "2000000000", "8MB"},

@@ -113,6 +113,13 @@ func testHeartbeats(t *testing.T, b Backend) {
 	list, err = b.Log.Heartbeats(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, []commands.Heartbeat{one, restarted}, withoutTimes(list))
+
+	require.NoError(t, b.Log.Forget(ctx, 2, two.Epoch), "the later start stays")
+	require.NoError(t, b.peer(t).Forget(ctx, 1, one.Epoch))
+	require.NoError(t, b.Log.Forget(ctx, 7, 1), "there is no such node")
+	list, err = b.Log.Heartbeats(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, []commands.Heartbeat{restarted}, withoutTimes(list))
 }
 
 func withoutTimes(list []commands.Heartbeat) []commands.Heartbeat {

@@ -118,6 +118,19 @@ func (m *Memory) Beat(ctx context.Context, h commands.Heartbeat) error {
 	return nil
 }
 
+// Forget removes a node's beat, unless a later epoch of the node has beaten.
+func (m *Memory) Forget(ctx context.Context, node commands.NodeID, epoch commands.Epoch) error {
+	end, err := m.begin(ctx, "forget")
+	if err != nil {
+		return err
+	}
+	defer end()
+	if m.shared.heartbeats[node].Epoch <= epoch {
+		delete(m.shared.heartbeats, node)
+	}
+	return nil
+}
+
 // Heartbeats lists the last beat of every node, by node.
 func (m *Memory) Heartbeats(ctx context.Context) ([]commands.Heartbeat, error) {
 	end, err := m.begin(ctx, "heartbeats")

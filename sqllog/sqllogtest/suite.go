@@ -36,6 +36,7 @@ type Log interface {
 	ReleaseLease(ctx context.Context, name string, by commands.Holder) error
 	Beat(ctx context.Context, h commands.Heartbeat) error
 	Heartbeats(ctx context.Context) ([]commands.Heartbeat, error)
+	Forget(ctx context.Context, node commands.NodeID, epoch commands.Epoch) error
 
 	Close() error
 }
