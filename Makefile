@@ -68,8 +68,8 @@ race: ## Run the Go tests with the race detector
 	@CGO_ENABLED=1 scripts/with-postgres go test -race $(PKG)
 
 .PHONY: conformance
-conformance: setup build ## Run the official suite and the real clients against bin/picomq
-	cd conformance && npm test
+conformance: setup build ## Run the official suite against one node and three, and the real clients
+	cd conformance && ../scripts/with-postgres npm test
 
 .PHONY: crash
 crash: build ## Kill the server KILLS times under load and check every acknowledged record
