@@ -153,9 +153,9 @@ func (r *Replica) applyEntry(entry *commands.Entry, row commands.Row) error {
 	}
 	r.cfg.Published(outcome)
 	r.publish()
+	r.follow(entry, outcome)
 	r.answerOwn(entry, outcome)
 	r.report()
-	r.checkFenced(entry)
 	return nil
 }
 
@@ -180,6 +180,10 @@ func (r *Replica) answerOwn(entry *commands.Entry, outcome *statemachine.Outcome
 		}
 		items, proposal := r.inFlight.items, outcome.Proposals[i]
 		r.inFlight = nil
+		if proposal.Status == statemachine.Fenced && r.departed && r.fenced == nil {
+			r.bounce(items)
+			return
+		}
 		if proposal.Status != statemachine.Applied {
 			if proposal.Status == statemachine.Fenced {
 				r.fenced = cmp.Or(r.fenced, fatalf("another process registered as node %d: this one is fenced and stops", r.self.Node))
@@ -195,35 +199,6 @@ func (r *Replica) answerOwn(entry *commands.Entry, outcome *statemachine.Outcome
 		}
 		return
 	}
-}
-
-// checkFenced notes that another process registered this node. The rows after
-// that are still applied before the replica ends: the one in flight may be
-// among them, and its proposers then learn that it was refused.
-func (r *Replica) checkFenced(entry *commands.Entry) {
-	if r.epoch == 0 || r.fenced != nil {
-		return
-	}
-	for i := range entry.Proposals {
-		for _, c := range entry.Proposals[i].Commands {
-			if reg, ok := c.(*commands.RegisterNode); ok && reg.Incarnation != r.self.Incarnation {
-				if r.current() != r.epoch {
-					r.fenced = fatalf("another process (incarnation %s, address %q) registered as node %d at row %d: this one is fenced and stops; "+
-						"give each process its own --data or --node-id", reg.Incarnation, reg.Address, r.self.Node, entry.Index)
-				}
-			}
-		}
-	}
-}
-
-// current is the epoch that the state has for this node's number.
-func (r *Replica) current() commands.Epoch {
-	for _, n := range r.view.Nodes() {
-		if n.Node == r.self.Node {
-			return n.Epoch
-		}
-	}
-	return 0
 }
 
 // checkReports ends the replica when a node's digest disagrees with its own.

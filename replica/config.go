@@ -56,6 +56,10 @@ type Config struct {
 	// Published is called on the loop after each entry, before the callbacks of
 	// its proposals. It must not block. May be nil.
 	Published func(*statemachine.Outcome)
+	// Rejoined is called on the loop after this node, which had been taken for gone,
+	// registered anew. From then on the old epoch's segments are refused. It must not
+	// block. May be nil.
+	Rejoined func(Start)
 	// GroupBytes bounds the payload of one row, in estimated bytes; a single
 	// proposal may exceed it. Default 1 MiB.
 	GroupBytes int
@@ -94,6 +98,9 @@ func (c *Config) validate() error {
 	}
 	if c.Published == nil {
 		c.Published = func(*statemachine.Outcome) {}
+	}
+	if c.Rejoined == nil {
+		c.Rejoined = func(Start) {}
 	}
 	orDefault(&c.GroupBytes, 1<<20)
 	orDefault(&c.QueueBytes, 64<<20)

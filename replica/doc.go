@@ -27,7 +27,7 @@
 //   - A callback runs on the loop after its entry was applied and published, so
 //     it must not block. Results are acknowledgements: they were computed by
 //     Apply from rows that are in the log.
-//   - When another process registers this node's id, or a report of a digest
+//   - When another process registers this node's number, or a report of a digest
 //     disagrees with this state, or a row cannot be read, the replica fails for
 //     good and says why. It never serves on.
 //
@@ -37,6 +37,18 @@
 // back to older ones and at last to the first row, of the archive where it left
 // the log, and applies what follows up to the log's head. Register then announces this process: the index of that
 // entry is its epoch.
+//
+// # Gone and back
+//
+// A node that is not heard of for long, because it was paused or cut off, is
+// departed by another: from then on Apply refuses what it proposes. When it reads
+// that, it registers anew, as another incarnation with another epoch, under its
+// number if nobody was given it, and calls [Config.Rejoined]. What Apply refused
+// meanwhile was not applied: it is proposed again under the new epoch, in its
+// order, while its proposers wait. Commands that name segments cannot be, since
+// sequences belong to an epoch: they are bound to theirs ([Replica.EnqueueAs]) and
+// go back to their proposer with [ErrDeparted], whenever they come. A process that
+// was told to be this node, or started with what it remembers, ends it instead.
 //
 // # Marks
 //

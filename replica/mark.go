@@ -74,7 +74,8 @@ func (r *Replica) Mark(ctx context.Context) error { return r.mark(ctx, r.positio
 
 // mark writes this node's mark for a position.
 func (r *Replica) mark(ctx context.Context, at commands.Position) error {
-	key := fmt.Sprintf("%s%08x", markPrefix(r.self.Cluster), r.self.Node)
+	node, _ := r.Node()
+	key := fmt.Sprintf("%s%08x", markPrefix(r.self.Cluster), node)
 	text := fmt.Sprintf(markFormat, at.Index, uint64(at.Row))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.CallTimeout)
 	defer cancel()

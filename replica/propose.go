@@ -20,19 +20,33 @@ func (r *Replica) Enqueue(cmds []commands.Command, done Done) error {
 }
 
 func (r *Replica) newItem(cmds []commands.Command, done Done) *item {
-	return &item{commands: cmds, bytes: estimate(cmds), expires: r.cfg.Now().Add(r.cfg.QueueTimeout), done: done}
+	it := &item{commands: cmds, bytes: estimate(cmds), expires: r.cfg.Now().Add(r.cfg.QueueTimeout), done: done}
+	for _, c := range cmds {
+		if bound(c) {
+			it.epoch = r.first
+		}
+	}
+	return it
 }
 
 // Propose proposes commands that are applied together and waits for their
 // results. When ctx ends first the error says whether the commands may still
 // be applied.
 func (r *Replica) Propose(ctx context.Context, cmds ...commands.Command) (Decision, error) {
+	return r.propose(ctx, cmds, 0)
+}
+
+// propose is Propose under an epoch; 0: as newItem has it.
+func (r *Replica) propose(ctx context.Context, cmds []commands.Command, epoch commands.Epoch) (Decision, error) {
 	type answer struct {
 		decision Decision
 		err      error
 	}
 	answers := make(chan answer, 1)
 	it := r.newItem(cmds, func(d Decision, err error) { answers <- answer{d, err} })
+	if epoch != 0 {
+		it.epoch = epoch
+	}
 	if err := r.queue.add(it); err != nil {
 		return Decision{}, err
 	}
@@ -92,9 +106,15 @@ func estimate(cmds []commands.Command) int {
 // drain inserts rows until nothing waits.
 func (r *Replica) drain(ctx context.Context) error {
 	for ctx.Err() == nil {
+		if r.departed {
+			return nil // the loop registers anew first
+		}
 		items := r.queue.take(r.cfg.GroupBytes)
 		if len(items) == 0 {
 			return nil
+		}
+		if items = r.timely(items); len(items) == 0 {
+			continue
 		}
 		r.seq++
 		if err := r.commit(ctx, commands.Origin{Node: r.self.Node, Epoch: r.epoch, Seq: r.seq}, items); err != nil {

@@ -27,6 +27,7 @@ type item struct {
 	commands []commands.Command
 	bytes    int
 	expires  time.Time
+	epoch    commands.Epoch // the only one to be proposed under; 0: any
 	done     Done
 }
 

@@ -22,9 +22,13 @@ type Replica struct {
 	heads headQueries
 	pull  chan struct{} // capacity 1: somebody waits for rows of others
 
+	// Written by Register before the loop starts, and by the loop when the node
+	// registers anew, which holds mu meanwhile.
+	self  commands.RegisterNode
+	epoch commands.Epoch
+
 	// Set by Open and Register before the loop starts.
-	self       commands.RegisterNode
-	epoch      commands.Epoch
+	first      commands.Epoch // the epoch of Register
 	view       statemachine.View
 	stop       context.CancelFunc
 	background context.Context // of the goroutines; done once stop was called
@@ -36,9 +40,11 @@ type Replica struct {
 	applied  commands.Position
 	seq      uint64
 	inFlight *flight
-	agreed   commands.Index    // the last index at which a reported digest agreed
-	fenced   error             // another process registered this node
-	marked   commands.Position // the last mark written; zero before KeepMarks
+	agreed   commands.Index       // the last index at which a reported digest agreed
+	fenced   error                // another process registered this node
+	departed bool                 // this node is gone, the state says: it is to register anew
+	joining  commands.Incarnation // the last that it tried to register anew as
+	marked   commands.Position    // the last mark written; zero before KeepMarks
 	snapshot snapshotter
 	learned  time.Duration // when it last asked how far the log is archived
 
@@ -47,6 +53,7 @@ type Replica struct {
 	contact      atomic.Int64  // when the log last answered, as time since start
 	fresh        atomic.Int64  // when the view last held all that the log held, likewise
 	inserting    atomic.Int64  // when the insert under way began, likewise; 0: none is
+	leaving      atomic.Bool   // Depart was called
 	started      time.Time
 	stats        counters
 
@@ -123,27 +130,14 @@ func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (com
 	if err := r.checkMarks(ctx, self.Cluster); err != nil {
 		return 0, 0, err
 	}
-	var result statemachine.Result
-	var failure error
-	register := &item{
-		commands: []commands.Command{&self},
-		done: func(d Decision, err error) {
-			if failure = err; err == nil {
-				result = d.Results[0]
-			}
-		},
-	}
-	if err := r.commit(ctx, commands.RegistrationOrigin(self.Incarnation), []*item{register}); err != nil {
-		return 0, 0, fmt.Errorf("register in the log: %w", err)
-	}
-	if failure != nil {
-		return 0, 0, fmt.Errorf("register in the log: %w", failure)
-	}
-	if err := registrationError(result.Verdict, &self, r.view); err != nil {
+	result, err := r.announce(ctx, self)
+	if err != nil {
 		return 0, 0, err
 	}
-	r.self.Node, r.epoch = result.Node, result.Epoch
-	if r.current() != r.epoch { // already, in the rows after ours
+	r.self.Node, r.epoch, r.first = result.Node, result.Epoch, result.Epoch
+	epoch, gone := r.standing(r.self.Node)
+	r.departed = gone
+	if epoch != r.epoch { // already, in the rows after ours
 		return 0, 0, fmt.Errorf("another process registered as node %d while this one did: give each process its own --data or --node-id", r.self.Node)
 	}
 	r.snapshot.prefix = fmt.Sprintf("%s/0000/snapshots/", self.Cluster)
@@ -185,7 +179,12 @@ var errClosed = stream.Errorf(stream.CodeUnavailable, "this node is stopping; no
 func (r *Replica) View() statemachine.View { return r.view }
 
 // Node is this node's number and epoch, once registered.
-func (r *Replica) Node() (commands.NodeID, commands.Epoch) { return r.self.Node, r.epoch }
+// Both change when it was taken for gone and registered anew.
+func (r *Replica) Node() (commands.NodeID, commands.Epoch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.self.Node, r.epoch
+}
 
 // Failed is closed when the replica ended for good; Err then says why.
 func (r *Replica) Failed() <-chan struct{} { return r.failed }
@@ -235,6 +234,9 @@ func (r *Replica) run(ctx context.Context) {
 			err = r.tail(ctx)
 		case <-poll.C:
 			err = r.tick(ctx)
+		}
+		if err == nil && r.departed {
+			err = r.rejoin(ctx)
 		}
 		if err != nil && r.mustEnd(err) {
 			if errors.Is(err, commands.ErrTruncated) {

@@ -8,7 +8,7 @@ import (
 )
 
 type counters struct {
-	rows, groups, retries, logErrors atomic.Uint64
+	rows, groups, retries, logErrors, rejoins atomic.Uint64
 }
 
 // Stats is what the replica did since it started, and how it stands.
@@ -18,6 +18,7 @@ type Stats struct {
 	Groups        uint64 // groups of commands in them: Groups/Rows is the mean group size
 	Retries       uint64 // inserts tried again
 	LogErrors     uint64 // calls to the log that failed
+	Rejoins       uint64 // how often it was taken for gone and registered anew
 	QueueBytes    int
 	SinceContact  time.Duration  // since the log last answered
 	Inserting     time.Duration  // how long the insert under way has been tried; 0: none is
@@ -42,7 +43,7 @@ func (r *Replica) Stats() Stats {
 	r.mu.Unlock()
 	return Stats{
 		Applied: applied, Rows: r.stats.rows.Load(), Groups: r.stats.groups.Load(), Retries: r.stats.retries.Load(),
-		LogErrors: r.stats.logErrors.Load(), QueueBytes: r.queue.size(), SinceContact: r.since(&r.contact), Inserting: r.insertAge(),
+		LogErrors: r.stats.logErrors.Load(), Rejoins: r.stats.rejoins.Load(), QueueBytes: r.queue.size(), SinceContact: r.since(&r.contact), Inserting: r.insertAge(),
 		SnapshotIndex: commands.Index(r.snapshot.taken.Load()), Lag: head - applied,
 		Archived: archive.Head.Index, ArchiveLag: head - min(head, archive.Head.Index),
 		FirstKept: archive.Truncated.Index + 1, LogRows: head - min(head, archive.Truncated.Index),
