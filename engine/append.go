@@ -132,7 +132,7 @@ func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outc
 	a.Tag, a.Extra = p, commandBytes(p)
 	err := e.admit(ctx, 0)
 	if err == nil {
-		err = e.writer.Add(a)
+		err = e.add(ctx, a)
 	}
 	if err != nil {
 		e.inFlight.Add(-p.size)

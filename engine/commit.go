@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"slices"
+	"errors"
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/blockcache"
@@ -14,18 +14,24 @@ import (
 // sealed is called by the writer, in an order that keeps each stream's, when a
 // segment is durable or was abandoned. It proposes the segment's commit.
 func (e *Engine) sealed(s *blobwal.Sealed) {
+	if s.Err != nil && e.writers.brokenOff() {
+		e.keep(s)
+		return
+	}
 	e.stored(s.Err)
 	if s.Err != nil {
-		e.giveUp(s.ID.Sequence)
+		e.giveUp(s.ID.Epoch, s.ID.Sequence)
 		e.finishAll(s, notStored(s.Err))
 		return
 	}
 	e.cache.Put(segment(s.ID, s.Size), s.Object)
 	e.cfg.AfterPut()
-	givenUp := e.takeGivenUp()
+	givenUp := e.takeGivenUp(s.ID.Epoch)
 	commit := commands.NewCommitSegment(s.ID.Sequence, s.Size, appendsOf(s), givenUp)
 	s.Object = nil
-	err := e.replica.Enqueue([]commands.Command{commit}, func(d replica.Decision, err error) {
+	e.writers.proposes()
+	err := e.replica.EnqueueAs(commands.Epoch(s.ID.Epoch), []commands.Command{commit}, func(d replica.Decision, err error) {
+		defer e.writers.decides()
 		if err != nil {
 			e.abandoned(s, givenUp, err)
 			return
@@ -34,6 +40,7 @@ func (e *Engine) sealed(s *blobwal.Sealed) {
 	})
 	if err != nil {
 		e.abandoned(s, givenUp, err)
+		e.writers.decides()
 	}
 }
 
@@ -85,9 +92,13 @@ func (e *Engine) committed(s *blobwal.Sealed, at stream.Time, result *statemachi
 // abandoned answers the appends of a segment whose commit failed. When it
 // certainly is not in the log its sequence is given up, so that it never can be.
 func (e *Engine) abandoned(s *blobwal.Sealed, givenUp []uint64, err error) {
-	e.giveUp(givenUp...) // again, which does no harm if the commit did
+	if errors.Is(err, replica.ErrDeparted) {
+		e.keep(s)
+		return
+	}
+	e.giveUp(s.ID.Epoch, givenUp...) // again, which does no harm if the commit did
 	if stream.CodeOf(err) != stream.CodeOutcomeUnknown {
-		e.giveUp(s.ID.Sequence)
+		e.giveUp(s.ID.Epoch, s.ID.Sequence)
 	}
 	e.finishAll(s, err)
 }
@@ -96,24 +107,6 @@ func (e *Engine) finishAll(s *blobwal.Sealed, err error) {
 	for _, a := range s.Appends {
 		e.finish(a.Tag.(*pending), outcome{err: err})
 	}
-}
-
-// giveUp remembers sequences that no commit will come for.
-func (e *Engine) giveUp(sequences ...uint64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.givenUp = append(e.givenUp, sequences...)
-}
-
-// takeGivenUp is the sequences to name in the next commit, ascending.
-func (e *Engine) takeGivenUp() []uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n := min(len(e.givenUp), commands.MaxGivenUp)
-	taken := slices.Clone(e.givenUp[:n])
-	e.givenUp = e.givenUp[n:]
-	slices.Sort(taken)
-	return taken
 }
 
 // segment names a segment for the cache, which knows the cluster and so the key.

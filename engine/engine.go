@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,15 +92,12 @@ type Engine struct {
 	replica *replica.Replica
 	hub     *Hub
 	cache   *blockcache.Cache
-	writer  *blobwal.Writer
+	writers writers
 	toucher *toucher
 
 	inFlight atomic.Int64          // bytes of appends not decided yet
 	storage  atomic.Pointer[error] // how the last upload ended
 	ahead    atomic.Int64          // how far the clock here runs before log time, in ms, as last seen
-
-	mu      sync.Mutex
-	givenUp []uint64 // sequences to name in the next commit
 }
 
 // New makes an engine and starts its writer.
@@ -115,7 +111,7 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.writer = writer
+	e.writers = writers{current: writer, config: cfg.Writer, settled: make(chan struct{}, 1)}
 	e.toucher = newToucher(e.replica, cfg.Logger)
 	return e, nil
 }
@@ -124,7 +120,7 @@ func New(cfg Config) (*Engine, error) {
 // that were held back be written, within ctx, and stops. New requests must be
 // refused by the caller from here on, and the replica be closed after it.
 func (e *Engine) Close(ctx context.Context) error {
-	return errors.Join(e.writer.Close(ctx), e.decided(ctx), e.toucher.close(ctx))
+	return errors.Join(e.closeWriters(ctx), e.decided(ctx), e.toucher.close(ctx))
 }
 
 // decided waits until no append is under way any more.
@@ -140,9 +136,6 @@ func (e *Engine) decided(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Writer is the segment writer's counters.
-func (e *Engine) Writer() blobwal.Stats { return e.writer.Stats() }
 
 // Storage is why the last segment could not be stored, or nil. It stays until
 // one is stored again, or somebody finds out that the bucket takes objects and

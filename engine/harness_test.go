@@ -54,6 +54,7 @@ func (w *world) later(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 type node struct {
 	*engine.Engine
 	replica *replica.Replica
+	moves   *moves
 	stop    func()
 }
 
@@ -66,8 +67,11 @@ func (w *world) startOn(log replica.Log, adjust func(*engine.Config)) *node {
 	w.t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	hub := engine.NewHub()
+	moves := &moves{cluster: commands.ClusterID{1}, bucket: w.bucket}
+	moves.ctx, moves.cancel = context.WithCancel(context.Background())
 	r, err := replica.Open(w.t.Context(), replica.Config{
 		Log: log, Bucket: w.bucket, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 20 * time.Millisecond, QueueTimeout: time.Second,
+		Rejoined: moves.to,
 	})
 	require.NoError(w.t, err)
 	self := commands.RegisterNode{Cluster: commands.ClusterID{1}, Level: commands.Level}
@@ -87,8 +91,10 @@ func (w *world) startOn(log replica.Log, adjust func(*engine.Config)) *node {
 	}
 	e, err := engine.New(cfg)
 	require.NoError(w.t, err)
-	n := &node{Engine: e, replica: r}
+	moves.begin(e)
+	n := &node{Engine: e, replica: r, moves: moves}
 	n.stop = sync.OnceFunc(func() {
+		moves.end()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_ = e.Close(ctx)

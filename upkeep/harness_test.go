@@ -67,12 +67,15 @@ type node struct {
 
 // segments is what the engine would do for compaction.
 type segments struct {
-	bucket  *blob.Bucket
-	cluster [16]byte
-	next    atomic.Uint64
-	mu      sync.Mutex
-	givenUp []uint64
+	bucket   *blob.Bucket
+	cluster  [16]byte
+	identity blobwal.Identity
+	next     atomic.Uint64
+	mu       sync.Mutex
+	givenUp  []uint64
 }
+
+func (s *segments) Identity() blobwal.Identity { return s.identity }
 
 func (s *segments) Reserve() uint64 { return s.next.Add(1) }
 
@@ -80,10 +83,12 @@ func (s *segments) Store(ctx context.Context, id blobwal.SegmentID, object []byt
 	return s.bucket.WriteAll(ctx, blobwal.Key(s.cluster, id), object, &blob.WriterOptions{ContentType: "application/octet-stream"})
 }
 
-func (s *segments) GiveUp(sequences ...uint64) {
+func (s *segments) GiveUp(ids ...blobwal.SegmentID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.givenUp = append(s.givenUp, sequences...)
+	for _, id := range ids {
+		s.givenUp = append(s.givenUp, id.Sequence)
+	}
 }
 
 // start is a node with maintenance as configured; number 0 takes a new one.
@@ -114,7 +119,7 @@ func (w *world) start(t *testing.T, number commands.NodeID, configure ...func(*u
 	id, epoch, err := n.Register(t.Context(), self)
 	require.NoError(t, err)
 	n.identity = blobwal.Identity{Cluster: cluster, Node: uint32(id), Epoch: uint64(epoch), Incarnation: self.Incarnation}
-	n.segments = &segments{bucket: w.faulty, cluster: cluster}
+	n.segments = &segments{bucket: w.faulty, cluster: cluster, identity: n.identity}
 	cache, err := blockcache.New(blockcache.Config{Bucket: w.faulty, Cluster: cluster, Tries: 1})
 	require.NoError(t, err)
 	cfg := upkeep.Config{

@@ -84,20 +84,22 @@ func (j *nodes) step(ctx context.Context, now time.Time) (more bool, err error) 
 // of others from arriving too.
 func (j *nodes) uninterrupted(beats map[commands.NodeID]commands.Heartbeat, began, over time.Time) bool {
 	late := j.cfg.NodeTimeout / 2
-	mine := beats[j.holder.Node]
-	if mine.Epoch != j.holder.Epoch {
+	self := j.holder()
+	mine := beats[self.Node]
+	if mine.Epoch != self.Epoch {
 		mine.At = 0
 	}
-	silent := j.own.see(j.holder.Epoch, mine.At, began, over)
+	silent := j.own.see(self.Epoch, mine.At, began, over)
 	return mine.At != 0 && silent < late && began.Sub(j.looked) < late && over.Sub(began) < late
 }
 
 // judge departs whoever was away for too long, and forgets who is gone.
 func (j *nodes) judge(ctx context.Context, beats map[commands.NodeID]commands.Heartbeat, began, over time.Time) error {
+	self := j.holder()
 	seen := make(map[commands.NodeID]sighting, len(beats))
 	settled := 0
 	for _, n := range j.cfg.Replica.View().Nodes() {
-		if n.Node == j.holder.Node {
+		if n.Node == self.Node {
 			continue
 		}
 		beat, known := beats[n.Node]

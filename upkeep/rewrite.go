@@ -44,7 +44,7 @@ type rewrite struct {
 
 // output is a packed segment, at first under construction.
 type output struct {
-	sequence    uint64
+	id          blobwal.SegmentID
 	packer      *blobwal.Packer // nil once it is stored
 	slot        uint32          // once it is stored
 	first, last stream.ID
@@ -116,7 +116,7 @@ func (r *rewrite) holds(view statemachine.View, slot uint32) bool {
 // abandon gives up the sequence of what is not stored.
 func (r *rewrite) abandon() {
 	if o := r.open(); o != nil {
-		r.cfg.Segments.GiveUp(o.sequence)
+		r.cfg.Segments.GiveUp(o.id)
 	}
 }
 
@@ -240,10 +240,11 @@ func (r *rewrite) begin(e *statemachine.Extent, large bool) (*output, error) {
 		bytes = 2*r.sources[e.Segment].span(e) + 16*int(e.Count())
 	}
 	size := max(r.cfg.PackedBytes, bytes+bytes/8+packingSlack)
-	o := &output{sequence: r.cfg.Segments.Reserve(), first: math.MaxUint64}
+	identity := r.cfg.Segments.Identity()
+	o := &output{id: identity.Segment(r.cfg.Segments.Reserve()), first: math.MaxUint64}
 	var err error
-	if o.packer, err = blobwal.NewPacker(r.cfg.Identity, o.sequence, min(size, blobwal.MaxObjectBytes)); err != nil {
-		r.cfg.Segments.GiveUp(o.sequence)
+	if o.packer, err = blobwal.NewPacker(identity, o.id.Sequence, min(size, blobwal.MaxObjectBytes)); err != nil {
+		r.cfg.Segments.GiveUp(o.id)
 		return nil, err
 	}
 	r.outputs = append(r.outputs, o)
@@ -269,8 +270,8 @@ func (r *rewrite) seal(ctx context.Context) error {
 	if err := r.cfg.Segments.Store(ctx, packed.ID, packed.Object); err != nil {
 		return fmt.Errorf("store packed segment %v: %w", packed.ID, err)
 	}
-	d, err := r.cfg.Replica.Propose(ctx, &commands.Pack{
-		Sequence: o.sequence, Size: uint64(len(packed.Object)), Level: r.plan.level,
+	d, err := r.cfg.Replica.ProposeAs(ctx, commands.Epoch(o.id.Epoch), &commands.Pack{
+		Sequence: o.id.Sequence, Size: uint64(len(packed.Object)), Level: r.plan.level,
 		Oldest: packed.Oldest, Newest: packed.Newest, First: o.first, Last: o.last,
 	})
 	if err != nil {
@@ -299,7 +300,7 @@ func (r *rewrite) swap(ctx context.Context, o *output) error {
 			pieces += len(o.runs[n].Pieces)
 			n++
 		}
-		d, err := r.cfg.Replica.Propose(ctx, commands.NewSwap(o.slot, o.sequence, o.runs[:n]))
+		d, err := r.cfg.Replica.ProposeAs(ctx, commands.Epoch(o.id.Epoch), commands.NewSwap(o.slot, o.id.Sequence, o.runs[:n]))
 		if err != nil {
 			return err
 		}
@@ -308,7 +309,7 @@ func (r *rewrite) swap(ctx context.Context, o *output) error {
 			r.moved += uint64(pieces)
 		case statemachine.NotDue: // all of these streams went meanwhile
 		default:
-			return fmt.Errorf("the log refused to let streams point to packed segment %d: %v", o.sequence, v)
+			return fmt.Errorf("the log refused to let streams point to packed segment %v: %v", o.id, v)
 		}
 		o.runs = o.runs[n:]
 	}

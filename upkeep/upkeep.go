@@ -27,12 +27,14 @@ type Leases interface {
 
 // Segments stores what compaction writes. The engine implements it.
 type Segments interface {
+	// Identity is whose segments this node writes now.
+	Identity() blobwal.Identity
 	// Reserve is a sequence of this node for a packed segment.
 	Reserve() uint64
 	// Store puts a packed segment's object into the bucket, with retries.
 	Store(ctx context.Context, id blobwal.SegmentID, object []byte) error
 	// GiveUp says that no command will come for these sequences.
-	GiveUp(sequences ...uint64)
+	GiveUp(ids ...blobwal.SegmentID)
 }
 
 // Config is what maintenance works with. Zero fields take the defaults named.
@@ -42,7 +44,7 @@ type Config struct {
 	Bucket   *blob.Bucket
 	Cache    *blockcache.Cache
 	Segments Segments
-	Identity blobwal.Identity // of this node's start
+	Identity blobwal.Identity // of this node's first start: cluster and log are for ever
 	Nodes    Nodes            // nil: nobody is taken for gone
 	Logger   *slog.Logger
 	// Retention is what streams keep that state no bound of their own. Zero: all.
@@ -113,7 +115,6 @@ const (
 // Upkeep runs the maintenance of one node.
 type Upkeep struct {
 	cfg     Config
-	holder  commands.Holder
 	pace    *rate.Limiter
 	jobs    []*runner
 	sweep   *orphans
@@ -129,8 +130,7 @@ func New(cfg Config) (*Upkeep, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	node, epoch := cfg.Replica.Node()
-	u := &Upkeep{cfg: cfg, holder: commands.Holder{Node: node, Epoch: epoch}}
+	u := &Upkeep{cfg: cfg}
 	u.pace = rate.NewLimiter(rate.Limit(cfg.Bandwidth), int(min(cfg.Bandwidth, 1<<30)))
 	u.jobs = u.makeJobs()
 	return u, nil
@@ -239,7 +239,7 @@ func (u *Upkeep) lease(ctx context.Context, now time.Time) (bool, error) {
 	case now.Before(u.asked.Add(leaseTTL / 3)):
 		return false, nil
 	}
-	held, err := u.cfg.Leases.AcquireLease(ctx, leaseName, u.holder, leaseTTL)
+	held, err := u.cfg.Leases.AcquireLease(ctx, leaseName, u.holder(), leaseTTL)
 	switch {
 	case err != nil:
 		u.held = time.Time{}
@@ -251,10 +251,16 @@ func (u *Upkeep) lease(ctx context.Context, now time.Time) (bool, error) {
 	return held && err == nil, err
 }
 
+// holder is who this node is now.
+func (u *Upkeep) holder() commands.Holder {
+	node, epoch := u.cfg.Replica.Node()
+	return commands.Holder{Node: node, Epoch: epoch}
+}
+
 func (u *Upkeep) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := u.cfg.Leases.ReleaseLease(ctx, leaseName, u.holder); err != nil {
+	if err := u.cfg.Leases.ReleaseLease(ctx, leaseName, u.holder()); err != nil {
 		u.cfg.Logger.Warn("the upkeep lease was not given back; it runs out by itself", "error", err)
 	}
 }
