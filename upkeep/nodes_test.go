@@ -54,6 +54,12 @@ func (w *watched) beat(t *testing.T, n *node) {
 	require.NoError(t, w.log.Beat(t.Context(), commands.Heartbeat{Node: id, Epoch: epoch}))
 }
 
+// silence ends the other without a word.
+func (w *watched) silence() {
+	w.other.stop()
+	w.silent = true
+}
+
 // watch lets time go by, a second at a time.
 func (w *watched) watch(t *testing.T, d time.Duration) {
 	t.Helper()
@@ -94,7 +100,7 @@ func TestANodeThatStaysAwayDeparts(t *testing.T) {
 	w := newWatched(t)
 	w.watch(t, time.Hour)
 	require.False(t, w.gone(), "it beats")
-	w.silent = true
+	w.silence()
 	w.watch(t, 25*time.Second)
 	require.False(t, w.gone())
 	w.watch(t, 20*time.Second)
@@ -115,7 +121,7 @@ func TestANodeThatStaysAwayDeparts(t *testing.T) {
 // TestANodeThatNeverBeatDeparts: it died before it said anything.
 func TestANodeThatNeverBeatDeparts(t *testing.T) {
 	w := newWatched(t)
-	w.silent = true
+	w.silence()
 	w.watch(t, 25*time.Second)
 	require.False(t, w.gone())
 	w.watch(t, 20*time.Second)
@@ -141,7 +147,7 @@ func TestAnOutageDepartsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWatched(t)
 			w.watch(t, time.Minute)
-			w.silent = true
+			w.silence()
 			during(t, w)
 			w.watch(t, 25*time.Second)
 			require.False(t, w.gone(), "the others get all of the time to beat again")

@@ -58,8 +58,8 @@ func TestOnlyWhatNobodyWillEverReferToIsAnOrphan(t *testing.T) {
 	}
 	leaver := w.start(t, 0)
 	departed := w.leave(t, leaver.identity.Segment(1))
-	n.propose(t, &commands.Depart{Node: leaver.number(), Epoch: commands.Epoch(leaver.identity.Epoch)})
 	leaver.stop()
+	n.propose(t, &commands.Depart{Node: leaver.number(), Epoch: commands.Epoch(leaver.identity.Epoch)})
 	orphans := []blobwal.SegmentID{fenced, givenUp, neverWas, departed}
 
 	w.clock.Add(time.Minute.Milliseconds())
