@@ -49,7 +49,7 @@ func launch(t *testing.T, data string, env []string, flags ...string) *process.S
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	server, err := process.Launch(ctx, process.Config{
 		Binary: binary, Env: env,
-		Args: append([]string{"--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...),
+		Args: append([]string{"--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "0s"}, flags...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {

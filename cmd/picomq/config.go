@@ -30,6 +30,7 @@ type config struct {
 	storage         string
 	nodeID          uint32
 	nodeTimeout     time.Duration
+	drain           time.Duration
 	clusterID       string
 	walInterval     time.Duration
 	walUploads      int
@@ -56,6 +57,13 @@ const (
 	cloudInterval = 50 * time.Millisecond
 )
 
+// How long a server that ends fails its readiness before, unless told: not at all
+// where it is the only one of its log, since nobody could take over.
+const (
+	drainByLog   time.Duration = math.MinInt64 // the flag was not given
+	clusterDrain               = 5 * time.Second
+)
+
 // places are the flags that say where things are kept.
 func (c *config) places(f *pflag.FlagSet) {
 	f.StringVar(&c.data, "data", "./picomq-data", "folder of everything the server keeps on this machine")
@@ -69,6 +77,8 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.adminListen, "admin-listen", "127.0.0.1:4438", "address of health, readiness and metrics; empty for none")
 	f.Uint32Var(&c.nodeID, "node-id", 0, "force this node number (default: given by the log, remembered in --data)")
 	f.DurationVar(&c.nodeTimeout, "node-timeout", 30*time.Second, "how long a node of the cluster may be silent before it is taken for gone, the same on all of them, at least 5s")
+	f.DurationVar(&c.drain, "drain", drainByLog, "how long a server that was told to end fails its readiness before it ends, so that balancers notice (default 5s, 0s with the log in SQLite)")
+	f.Lookup("drain").DefValue = "0s" // which help does not print: the text says it
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
 	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 1ms for file and mem, 50ms for clouds)")
 	f.IntVar(&c.walUploads, "wal-uploads", 8, "segments uploaded at once, 1 to 256")
@@ -102,6 +112,7 @@ func (c *config) validate() error {
 		text string
 	}{
 		{c.nodeTimeout >= 5*time.Second, fmt.Sprintf("--node-timeout %v: at least 5s", c.nodeTimeout)},
+		{c.drain >= 0 && c.drain <= time.Hour, fmt.Sprintf("--drain %v: between 0 and 1h", c.drain)},
 		{c.walInterval >= 0 && c.walInterval <= time.Minute, fmt.Sprintf("--wal-interval %v: between 0 and 1m", c.walInterval)},
 		{c.walUploads >= 1 && c.walUploads <= 256, fmt.Sprintf("--wal-uploads %d: between 1 and 256", c.walUploads)},
 		{c.maxBody >= 1 && c.maxBody <= 128<<20, fmt.Sprintf("--max-body %d: between 1 and 134217728 bytes", c.maxBody)},
@@ -155,6 +166,12 @@ func (c *config) fillDefaults() error {
 		c.walInterval = cloudInterval
 		if bucket.Scheme == "file" || bucket.Scheme == "mem" {
 			c.walInterval = localInterval
+		}
+	}
+	if c.drain == drainByLog {
+		c.drain = clusterDrain
+		if strings.HasPrefix(c.metaURL, "sqlite:") || c.throwAway() {
+			c.drain = 0
 		}
 	}
 	if c.cacheBytes == 0 {

@@ -51,6 +51,7 @@ func (n *node) registerLog(r *prometheus.Registry) {
 	counter(r, "log_rows_total", "Rows this node inserted.", func() float64 { return float64(n.replica.Stats().Rows) })
 	counter(r, "log_groups_total", "Groups of commands in the rows this node inserted.", func() float64 { return float64(n.replica.Stats().Groups) })
 	counter(r, "log_retries_total", "Inserts tried again.", func() float64 { return float64(n.replica.Stats().Retries) })
+	counter(r, "rejoins_total", "How often this node was taken for gone and registered anew.", func() float64 { return float64(n.replica.Stats().Rejoins) })
 	counter(r, "log_errors_total", "Calls to the log that failed.", func() float64 { return float64(n.replica.Stats().LogErrors) })
 	gauge(r, "log_queue_bytes", "Bytes of commands that wait for a row.", func() float64 { return float64(n.replica.Stats().QueueBytes) })
 	gauge(r, "log_contact_age_seconds", "Since the log last answered.", func() float64 {

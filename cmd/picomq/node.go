@@ -36,10 +36,8 @@ type node struct {
 	upkeep  *upkeep.Upkeep
 	seals   *sealMetrics
 
-	id          commands.NodeID
-	epoch       commands.Epoch
-	incarnation commands.Incarnation // the random name of this start
-	temporary   string               // a folder that goes with the node
+	standing  standing
+	temporary string // a folder that goes with the node
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc
@@ -48,7 +46,7 @@ type node struct {
 // startNode opens the bucket and the log, checks that they belong together,
 // replays, registers, and starts the engine. A failure leaves nothing running.
 func startNode(ctx context.Context, c *config) (_ *node, err error) {
-	n := &node{logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {}}
+	n := &node{logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {}, standing: standing{changed: make(chan struct{}, 1)}}
 	defer func() {
 		if err != nil {
 			n.stop(context.WithoutCancel(ctx))
@@ -66,7 +64,7 @@ func startNode(ctx context.Context, c *config) (_ *node, err error) {
 	if err := n.openLog(ctx, c); err != nil {
 		return nil, err
 	}
-	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, KeepRows: c.keepRows}
+	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows}
 	hasten(&log)
 	n.replica, err = replica.Open(ctx, log)
 	if err != nil {
@@ -105,18 +103,20 @@ func (n *node) register(ctx context.Context, folder string, wanted wish) (blobwa
 	if err != nil {
 		return blobwal.Identity{}, err
 	}
-	_, _ = rand.Read(n.incarnation[:]) // never fails
-	n.id, n.epoch, err = n.replica.Register(ctx, commands.RegisterNode{
-		Cluster: cluster, Node: wanted.number, Previous: wanted.previous, Incarnation: n.incarnation, Level: commands.Level, Release: version,
+	var start replica.Start
+	_, _ = rand.Read(start.Incarnation[:]) // never fails
+	start.Node, start.Epoch, err = n.replica.Register(ctx, commands.RegisterNode{
+		Cluster: cluster, Node: wanted.number, Previous: wanted.previous, Incarnation: start.Incarnation, Level: commands.Level, Release: version,
 	})
 	if err != nil {
 		return blobwal.Identity{}, err
 	}
+	n.standing.now.CompareAndSwap(nil, &start) // unless it registered anew already
 	// At once: a start that fails from here on must not take a new number next time.
-	if err := rememberNode(folder, n.id, n.incarnation); err != nil {
+	if err := rememberNode(folder, start.Node, start.Incarnation); err != nil {
 		return blobwal.Identity{}, err
 	}
-	identity := blobwal.Identity{Cluster: cluster, Node: uint32(n.id), Epoch: uint64(n.epoch), Incarnation: n.incarnation}
+	identity := identityOf(cluster, &start)
 	if err := blobwal.WriteMarker(ctx, n.bucket, identity); err != nil {
 		return blobwal.Identity{}, err
 	}
@@ -134,7 +134,7 @@ func (n *node) activate(ctx context.Context) error {
 		return nil
 	}
 	for _, other := range view.Nodes() {
-		if other.Level < commands.Level {
+		if !other.Gone && other.Level < commands.Level {
 			return nil
 		}
 	}
@@ -200,6 +200,7 @@ func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	n.background.Go(func() { n.upkeep.Run(ctx) })
 	n.background.Go(func() { n.heartbeat(ctx, min(heartbeatEvery, c.nodeTimeout/beatsPerTimeout)) })
 	n.background.Go(func() { n.probe(ctx) })
+	n.background.Go(func() { n.followStanding(ctx, c, identity.Cluster) })
 	return nil
 }
 
@@ -228,7 +229,8 @@ func (n *node) heartbeat(ctx context.Context, every time.Duration) {
 	timer := time.NewTicker(every)
 	defer timer.Stop()
 	for {
-		beat := commands.Heartbeat{Node: n.id, Epoch: n.epoch, Incarnation: n.incarnation, Release: version, Applied: n.replica.Applied()}
+		now := n.standing.now.Load()
+		beat := commands.Heartbeat{Node: now.Node, Epoch: now.Epoch, Incarnation: now.Incarnation, Release: version, Applied: n.replica.Applied()}
 		if err := n.log.Beat(ctx, beat); err != nil && ctx.Err() == nil {
 			n.logger.Warn("the heartbeat did not reach the log", "error", err)
 		}
@@ -244,6 +246,9 @@ func (n *node) heartbeat(ctx context.Context, every time.Duration) {
 func (n *node) healthy() error {
 	if err := n.replica.Err(); err != nil {
 		return err
+	}
+	if n.engine.Moving() {
+		return errors.New("this node was taken for gone and registers anew")
 	}
 	if err := n.engine.Storage(); err != nil {
 		return fmt.Errorf("the bucket does not take segments: %w", err)
@@ -267,6 +272,7 @@ func (n *node) stop(ctx context.Context) {
 		errs = append(errs, n.engine.Close(ctx))
 	}
 	if n.replica != nil {
+		n.depart(ctx)
 		n.replica.Close()
 	}
 	if n.cache != nil {

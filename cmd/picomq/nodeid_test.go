@@ -49,7 +49,7 @@ func TestACopiedDataFolderIsAnotherNode(t *testing.T) {
 	data, copied := t.TempDir(), t.TempDir()
 	flags := []string{"--meta-url", database, "--storage", bucket}
 	first := launch(t, data, nil, flags...)
-	require.Contains(t, first.Log(), "node=1 ")
+	requireLog(t, first, "node=1 ")
 	text, err := os.ReadFile(filepath.Join(data, nodeFile))
 	require.NoError(t, err)
 	require.NoError(t, first.Signal(syscall.SIGKILL))
@@ -57,10 +57,10 @@ func TestACopiedDataFolderIsAnotherNode(t *testing.T) {
 	require.NoError(t, err)
 
 	again := launch(t, data, nil, flags...)
-	require.Contains(t, again.Log(), "node=1 ")
+	requireLog(t, again, "node=1 ")
 	require.NoError(t, os.WriteFile(filepath.Join(copied, nodeFile), text, 0o600))
 	copyOfIt := launch(t, copied, nil, flags...)
-	require.Contains(t, copyOfIt.Log(), "node=2 ")
+	requireLog(t, copyOfIt, "node=2 ")
 	call(t, http.MethodPut, again.URL+"/s", "text/plain", "").require(t, http.StatusCreated)
 	stop(t, copyOfIt, syscall.SIGTERM)
 	stop(t, again, syscall.SIGTERM)

@@ -40,8 +40,9 @@ Pico everywhere else. Without flags everything is kept under ./picomq-data: the
 command log in SQLite, the records in a folder.
 
 The server prints the addresses it listens on to standard output and logs to
-standard error. SIGTERM and SIGINT drain it: readiness fails, appends under way
-finish, live readers are ended cleanly.`,
+standard error. SIGTERM and SIGINT drain it: readiness fails, and --drain later,
+when balancers send requests elsewhere, appends under way finish and live readers
+are ended cleanly.`,
 		Example: `  picomq serve
   picomq serve --data /var/lib/picomq --listen :4437
   PICOMQ_LISTEN=:4437 picomq serve --log-format json`,
@@ -83,14 +84,20 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 	}
 	announce(out, public, admin)
 	s.ready.Store(true)
+	now := n.standing.now.Load()
 	n.logger.Info("ready", "listen", public.Addr().String(), "data", c.data, "storage", c.storage, "streams", n.replica.View().Counts().Streams,
-		"index", n.replica.Applied(), "took", time.Since(begun).Round(time.Millisecond), "node", n.id, "epoch", n.epoch, "version", version, "pid", os.Getpid())
+		"index", n.replica.Applied(), "took", time.Since(begun).Round(time.Millisecond), "node", now.Node, "epoch", now.Epoch, "version", version, "pid", os.Getpid())
 	if c.retentionAge > 0 || c.retentionBytes > 0 {
 		n.logger.Info("streams that state no retention of their own are trimmed", "age", c.retentionAge.String(), "bytes", c.retentionBytes)
 	}
 	select {
 	case <-ctx.Done():
-		n.logger.Info("stopping: draining requests")
+		s.ready.Store(false)
+		n.logger.Info("stopping: not ready any more, then draining requests", "drain", c.drain.String())
+		select {
+		case <-time.After(c.drain): // balancers notice, and send the rest elsewhere
+		case <-n.replica.Failed():
+		}
 	case err = <-s.errors:
 	case <-n.replica.Failed():
 		err = n.replica.Err()

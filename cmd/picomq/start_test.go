@@ -25,6 +25,7 @@ var badFlags = map[string][]string{
 	"storage":           {"ftp://x", "nonsense", "::", "file:///dev/null/bucket", "s3://bucket"},
 	"node-id":           {"x", "-1", "4294967296"},
 	"node-timeout":      {"4s", "-1m", "30"},
+	"drain":             {"-1s", "2h", "5"},
 	"wal-interval":      {"soon", "-1s", "2m"},
 	"wal-uploads":       {"0", "257", "many"},
 	"max-body":          {"0", "-1", "2000000000", "8MB"},
@@ -153,7 +154,7 @@ func TestTheNodeNumberIsRemembered(t *testing.T) {
 	require.Contains(t, start(), "node=7 ")
 
 	require.NoError(t, os.Remove(filepath.Join(data, nodeFile)))
-	require.Contains(t, start(), "node=2 ", "a lost number costs a new one, and nothing else")
+	require.Contains(t, start(), "node=1 ", "a lost number costs a new one, and nothing else; that of a node which ended is free")
 
 	require.NoError(t, os.WriteFile(filepath.Join(data, nodeFile), []byte("one\n"), 0o600))
 	code, said := refuse(t, nil, "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
