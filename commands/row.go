@@ -50,6 +50,27 @@ type Insert struct {
 	// Position is before the first row.
 	Applied Position
 	Summary Summary
+	// Parts are what several nodes asked to be inserted, at least two, when one
+	// inserts for others: the payload then holds the proposals of all of them, and
+	// Origin, with Applied, is that of the first. Empty: the payload is Origin's.
+	Parts []Part
+}
+
+// Part is one node's share of an insert.
+type Part struct {
+	Origin  Origin
+	Applied Position // the last row that its node applied; see [Insert.Applied]
+	// Digest is the [PayloadDigest] of the payload that the node would have
+	// inserted by itself: how it recognises what it asked for.
+	Digest uint64
+}
+
+// Shares are the parts of an insert, one if it is for its proposer alone.
+func (in *Insert) Shares() []Part {
+	if len(in.Parts) > 0 {
+		return in.Parts
+	}
+	return []Part{{Origin: in.Origin, Applied: in.Applied, Digest: PayloadDigest(in.Payload)}}
 }
 
 // Summary is what a person at a SQL prompt sees of a payload.

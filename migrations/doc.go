@@ -3,14 +3,15 @@
 //
 // # Tables
 //
-//	log_head     one row per log: the last index, its row id and its predecessor's.
-//	             Appending locks this row, which is what makes indexes dense.
+//	log_head     one row per log: the last index, its row id and its predecessor's. On
+//	             Postgres it is a view of the last row of command_log.
 //	command_log  the log. Key (log, idx). Each row has a random row_id and carries
 //	             its predecessor's, the database's clock when it was inserted
 //	             (db_time_ms, Unix milliseconds), its origin (node, epoch,
 //	             origin_seq), columns for people (kinds, commands, appends), and the
 //	             payload with its XXH64 (digest, as a signed integer).
 //	origins      (log, node, epoch, seq) -> idx, unique: a proposal is in the log once.
+//	             On Postgres with the XXH64 of what its node asked to insert (digest).
 //	snapshots    (log, idx) -> digest, object key, bytes, taken_ms, confirmed.
 //	log_archive  one row per log: the last archived row (idx, row_id), the key and digest
 //	             of the object that holds it, the last row of the object being written

@@ -54,24 +54,24 @@ func TestRunCreatesTheSchemaOnce(t *testing.T) {
 		const applied = "SELECT name || ' ' || migrated_at FROM picomq_migrations ORDER BY id"
 		first := column(t, db, applied)
 		require.NotEmpty(t, first)
-		_, err := db.ExecContext(t.Context(), "UPDATE log_head SET idx = 5")
+		_, err := db.ExecContext(t.Context(), "UPDATE log_archive SET idx = 5, truncated_idx = 5")
 		require.NoError(t, err)
 
 		require.NoError(t, migrations.Run(t.Context(), db, nil))
 		assert.Equal(t, first, column(t, db, applied))
-		assert.Equal(t, []string{"5"}, column(t, db, "SELECT idx FROM log_head"))
+		assert.Equal(t, []string{"5"}, column(t, db, "SELECT truncated_idx FROM log_archive"))
 	})
 }
 
 func TestRunAfterACrashBeforeTheMark(t *testing.T) {
 	eachDialect(t, func(t *testing.T, _ string, db *bun.DB) {
 		require.NoError(t, migrations.Run(t.Context(), db, nil))
-		for _, statement := range []string{"UPDATE log_head SET idx = 5", "DELETE FROM picomq_migrations"} {
+		for _, statement := range []string{"UPDATE log_archive SET idx = 5, truncated_idx = 5", "DELETE FROM picomq_migrations WHERE name = (SELECT max(name) FROM picomq_migrations)"} {
 			_, err := db.ExecContext(t.Context(), statement)
 			require.NoError(t, err)
 		}
 		require.NoError(t, migrations.Run(t.Context(), db, nil))
-		assert.Equal(t, []string{"5"}, column(t, db, "SELECT idx FROM log_head"), "what is there stays")
+		assert.Equal(t, []string{"5"}, column(t, db, "SELECT truncated_idx FROM log_archive"), "what is there stays")
 		assert.NotEmpty(t, column(t, db, "SELECT name FROM picomq_migrations"))
 	})
 }
@@ -128,7 +128,7 @@ func TestManyProcessesMigrateAtOnce(t *testing.T) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	assert.Equal(t, "2", d.String(t, "SELECT count(*) FROM picomq_migrations"), "each migration once")
+	assert.Equal(t, "3", d.String(t, "SELECT count(*) FROM picomq_migrations"), "each migration once")
 	assert.Equal(t, "0", d.String(t, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND objid = hashtext(current_schema())::oid"))
 }
 

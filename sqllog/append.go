@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/picomq/picomq/commands"
 )
@@ -26,10 +25,10 @@ func (l *Log) Append(ctx context.Context, in commands.Insert) (commands.Inserted
 		return commands.Inserted{}, fmt.Errorf("append %v: %w: connect: %w", in.Origin, commands.ErrNotSent, err)
 	}
 	defer func() { _ = conn.Close() }() // gives it back; nothing is lost with an error
-	at, err := l.insert(ctx, conn, in)
+	at, err := l.dialect.insert(ctx, conn, &in, newRowID())
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.refusal(ctx, conn, in.Applied))
+		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.refusal(ctx, conn, in.Shares()))
 	case err != nil:
 		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.dialect.classify(err))
 	}
@@ -39,40 +38,21 @@ func (l *Log) Append(ctx context.Context, in commands.Insert) (commands.Inserted
 	return at, nil
 }
 
-// insert runs the appending statement. It answers sql.ErrNoRows when the
-// statement's condition refused the row.
-func (l *Log) insert(ctx context.Context, conn *sql.Conn, in commands.Insert) (at commands.Inserted, err error) {
-	at.Row = newRowID()
-	rows, err := conn.QueryContext(ctx, l.dialect.insert, append(slices.Clone(l.dialect.sending),
-		int64(at.Row), int64(in.Origin.Node), int64(in.Origin.Epoch), int64(in.Origin.Seq),
-		in.Summary.Kinds, int64(in.Summary.Commands), int64(in.Summary.Appends),
-		int64(commands.PayloadDigest(in.Payload)), in.Payload,
-		int64(in.Applied.Index), int64(in.Applied.Row))...)
-	if err != nil {
-		return at, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	found := false
-	// To the end, not just the one row: SQLite commits in the step after it,
-	// and that is where a full disk shows.
-	for rows.Next() {
-		found = true
-		if err := rows.Scan(&at.Index, &at.Previous, &at.DatabaseTime); err != nil {
-			return at, err
+// refusal says why the statement's condition did not hold: the last row that a
+// proposer applied is not there.
+func (l *Log) refusal(ctx context.Context, conn *sql.Conn, shares []commands.Part) error {
+	for _, share := range shares {
+		if err := l.refusalOf(ctx, conn, share.Applied); err != nil {
+			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return at, err
-	}
-	if !found {
-		return at, sql.ErrNoRows
-	}
-	return at, nil
+	// The rows are there after all: the refusal was by something else that
+	// changed since, such as a restore under way.
+	return fmt.Errorf("%w: it was refused while the log was changed by hand", commands.ErrNotSent)
 }
 
-// refusal says why the statement's condition did not hold: the proposer's last
-// applied row is not there.
-func (l *Log) refusal(ctx context.Context, conn *sql.Conn, applied commands.Position) error {
+// refusalOf is nil when the log has the row.
+func (l *Log) refusalOf(ctx context.Context, conn *sql.Conn, applied commands.Position) error {
 	lost := &commands.LostTailError{Applied: applied}
 	var truncated commands.Position
 	const query = `SELECT h.idx, h.row_id, coalesce(c.row_id, 0), a.truncated_idx, a.truncated_row_id
@@ -92,24 +72,22 @@ WHERE h.log = 0`
 		lost.Found = truncated.Row
 	}
 	if lost.Found == applied.Row {
-		// The row is there after all: the refusal was by something else that
-		// changed since, such as a restore under way.
-		return fmt.Errorf("%w: it was refused while the log was changed by hand", commands.ErrNotSent)
+		return nil
 	}
 	return lost
 }
 
-var errNoHead = fmt.Errorf("%w: the table log_head has no row for log 0, or log_archive has none; restore the database", commands.ErrDamaged)
+var errNoHead = fmt.Errorf("%w: log_head has no row for log 0, or log_archive has none; restore the database", commands.ErrDamaged)
 
 // FindOrigin looks up the row that an origin came to stand in, with the digest
-// of its payload (see [commands.PayloadDigest]) as it was inserted. The row is
+// of what its node asked to insert (see [commands.Part]). The row is
 // after applied, the last that the proposer had applied when it first proposed.
 // Not found means that no such row stands, which is only known when nothing
 // after applied was truncated: otherwise the error is [commands.ErrTruncated].
 func (l *Log) FindOrigin(ctx context.Context, o commands.Origin, applied commands.Index) (at commands.Inserted, digest uint64, found bool, err error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	const query = `SELECT a.truncated_idx, coalesce(c.idx, 0), coalesce(c.row_id, 0), coalesce(c.previous_row_id, 0), coalesce(c.db_time_ms, 0), coalesce(c.digest, 0)
+	query := `SELECT a.truncated_idx, coalesce(c.idx, 0), coalesce(c.row_id, 0), coalesce(c.previous_row_id, 0), coalesce(c.db_time_ms, 0), ` + l.dialect.originDigest + `
 FROM log_archive AS a
 LEFT JOIN origins AS o ON o.log = a.log AND o.node = $1 AND o.epoch = $2 AND o.seq = $3
 LEFT JOIN command_log AS c ON c.log = o.log AND c.idx = o.idx

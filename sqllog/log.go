@@ -2,6 +2,7 @@ package sqllog
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/picomq/picomq/commands"
 )
 
 // DefaultTimeout bounds one call when Options.Timeout is 0.
@@ -43,12 +46,14 @@ type Log struct {
 // dialect is what differs between the databases once they are open.
 type dialect struct {
 	exclusive bool
-	insert    string            // the appending statement
-	sending   []any             // leading arguments of insert: how it is sent
-	truncate  string            // the statement that drops the oldest rows
-	now       string            // an expression: the database's clock in Unix ms
-	mode      []any             // leading arguments of statements that are prepared once
-	classify  func(error) error // what an error of insert means: one of the errors of commands
+	// insert appends one row of that id. It answers sql.ErrNoRows when a row that
+	// a proposer applied is not there.
+	insert       func(ctx context.Context, conn *sql.Conn, in *commands.Insert, row commands.RowID) (commands.Inserted, error)
+	originDigest string            // an expression: the digest of an origin o that stands in row c
+	truncate     string            // the statement that drops the oldest rows
+	now          string            // an expression: the database's clock in Unix ms
+	mode         []any             // leading arguments of statements that are prepared once
+	classify     func(error) error // what an error of insert means: one of the errors of commands
 }
 
 // Open opens the log at a URL, creates or migrates its schema, and checks that

@@ -24,7 +24,7 @@ const (
 	PoolSize = 8
 	// ServerTimeout is after how long the server gives up a statement, an idle
 	// transaction, and a connection whose peer does not acknowledge: the
-	// longest that a frozen or vanished node can hold the lock of log_head.
+	// longest that a frozen or vanished node can hold the lock of appends.
 	ServerTimeout = 900 * time.Millisecond
 	// idleConnections is how many connections stay open when idle.
 	idleConnections = 4
@@ -32,44 +32,45 @@ const (
 
 const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
-// postgresPrepare gives each connection the appending statement under a name;
-// %s is the notification channel, a literal.
+// postgresPrepare gives each connection the two statements of an append under
+// names; %s is the notification channel, a literal.
 //
-// The time is taken in RETURNING: only there is it certain that the lock is
-// held. An expression of SET is evaluated before the wait when the transaction
-// that is waited for rolls back.
-const postgresPrepare = `PREPARE picomq_append (bigint, bigint, bigint, bigint, text, bigint, bigint, bigint, bytea, bigint, bigint) AS
-WITH head AS (
-    UPDATE log_head SET idx = idx + 1, row_id = $1, previous_row_id = row_id
-    WHERE log = 0 AND (EXISTS (SELECT 1 FROM command_log WHERE log = 0 AND idx = $10 AND row_id = $11)
-        OR EXISTS (SELECT 1 FROM log_archive WHERE log = 0 AND truncated_idx = $10 AND truncated_row_id = $11))
-    RETURNING idx, row_id, previous_row_id, ` + postgresNow + ` AS db_time_ms
+// The lock is of the schema, and the same in every release. It is no row's: a
+// row that each append changes leaves versions behind, and while anybody keeps
+// an old snapshot all of them are read again by each append.
+//
+// The second statement begins when the lock is held, with a view of its own that
+// holds all that was committed under the lock before. The database's clock is
+// read in it, so times follow the order of indexes.
+const postgresPrepare = `PREPARE picomq_lock AS SELECT pg_advisory_xact_lock(hashtext('picomq append'), hashtext(current_schema()));
+PREPARE picomq_append (bigint, bigint, bigint, bigint, text, bigint, bigint, bigint, bytea, bigint[], bigint[], bigint[], bigint[], bigint[], bigint[]) AS
+WITH head AS MATERIALIZED (
+    SELECT idx + 1 AS idx, row_id AS previous_row_id, ` + postgresNow + ` AS db_time_ms
+    FROM log_head
+    WHERE log = 0 AND NOT EXISTS (
+        SELECT 1 FROM unnest($10, $11) AS p (idx, row_id)
+        WHERE coalesce((SELECT c.row_id FROM command_log AS c WHERE c.log = 0 AND c.idx = p.idx),
+            (SELECT a.truncated_row_id FROM log_archive AS a WHERE a.log = 0 AND a.truncated_idx = p.idx)) IS DISTINCT FROM p.row_id)
 ), inserted AS (
     INSERT INTO command_log (log, idx, row_id, previous_row_id, db_time_ms, node, epoch, origin_seq, kinds, commands, appends, digest, payload)
-    SELECT 0, idx, row_id, previous_row_id, db_time_ms, $2, $3, $4, $5, $6, $7, $8, $9 FROM head
+    SELECT 0, idx, $1, previous_row_id, db_time_ms, $2, $3, $4, $5, $6, $7, $8, $9 FROM head
 ), origin AS (
-    INSERT INTO origins (log, node, epoch, seq, idx)
-    SELECT 0, $2, $3, $4, idx FROM head
+    INSERT INTO origins (log, node, epoch, seq, digest, idx)
+    SELECT 0, o.node, o.epoch, o.seq, o.digest, head.idx FROM head, unnest($12, $13, $14, $15) AS o (node, epoch, seq, digest)
 ), notified AS MATERIALIZED (
     SELECT idx, previous_row_id, db_time_ms, pg_notify(%s, '') FROM head
 )
 SELECT idx, previous_row_id, db_time_ms FROM notified`
 
-// postgresInsert appends. It is sent in the simple protocol, with its values in
-// the text: one message, which the server runs and commits once it has all of
-// it. In the extended protocol a statement runs when Execute arrives and
-// commits when Sync does, and the server waits between the two without a
-// limit, holding the lock. EXECUTE spares the planning, two thirds of the time.
-const postgresInsert = `EXECUTE picomq_append ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
-
 // openPostgres opens the log that the configured database and search_path hold.
 func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) (l *Log, err error) {
 	l = newLog(dialect{
-		insert:   postgresInsert,
-		truncate: postgresTruncate,
-		sending:  []any{pgx.QueryExecModeSimpleProtocol},
-		now:      postgresNow,
-		classify: classifyPostgres,
+		insert: insertPostgres,
+		// An origin of before there was the column stands alone in its row.
+		originDigest: "coalesce(o.digest, c.digest, 0)",
+		truncate:     postgresTruncate,
+		now:          postgresNow,
+		classify:     classifyPostgres,
 		// The texts that bun writes hold their values and differ each time:
 		// those are not prepared. The statements here are, once a connection.
 		mode: []any{pgx.QueryExecModeCacheStatement},

@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,20 +51,24 @@ func appendUntilSent(ctx context.Context, l *sqllog.Log, in commands.Insert) (co
 	}
 }
 
-// holdHead locks log_head in a transaction of the database's owner.
+// lockHead takes the lock of appends in this schema.
+const lockHead = "SELECT pg_advisory_xact_lock(hashtext('picomq append'), hashtext(current_schema()))"
+
+// holdHead takes the lock of appends in a transaction of the database's owner.
 func holdHead(t *testing.T, d *sqllogtest.Database) *sql.Tx {
 	t.Helper()
 	tx, err := d.Admin.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), "UPDATE log_head SET idx = idx")
+	_, err = tx.ExecContext(t.Context(), lockHead)
 	require.NoError(t, err)
 	return tx
 }
 
 const waitingQuery = `SELECT a.pid FROM pg_stat_activity AS a JOIN pg_locks AS l ON l.pid = a.pid
-WHERE a.wait_event_type = 'Lock' AND l.relation = 'log_head'::regclass LIMIT 1`
+WHERE l.locktype = 'advisory' AND NOT l.granted AND l.classid::bigint = hashtext('picomq append')::bigint & 4294967295
+AND l.objid::bigint = hashtext(current_schema())::bigint & 4294967295 LIMIT 1`
 
-// awaitWaiting returns when a backend waits for log_head in this schema.
+// awaitWaiting returns when a backend waits to append in this schema.
 func awaitWaiting(t *testing.T, d *sqllogtest.Database) {
 	t.Helper()
 	var pid int
@@ -75,7 +77,7 @@ func awaitWaiting(t *testing.T, d *sqllogtest.Database) {
 	}, 30*time.Second, time.Millisecond)
 }
 
-// terminateUntilAnswered terminates the backend that waits for log_head, again
+// terminateUntilAnswered terminates the backend that waits to append, again
 // when it had given up by itself just then.
 func terminateUntilAnswered(t *testing.T, d *sqllogtest.Database, answers <-chan answer) answer {
 	t.Helper()
@@ -256,12 +258,12 @@ func TestPostgresIdleTransactionIsEnded(t *testing.T) {
 	defer func() { _ = frozen.Close(context.Background()) }()
 	tx, err := frozen.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "UPDATE log_head SET idx = idx + 1")
+	_, err = tx.Exec(t.Context(), lockHead)
 	require.NoError(t, err)
 
 	at, err := appendUntilSent(t.Context(), l, insert(1))
 	require.NoError(t, err)
-	assert.EqualValues(t, 1, at.Index, "what the frozen session did was rolled back")
+	assert.EqualValues(t, 1, at.Index, "the frozen session's lock went with it")
 }
 
 func TestPostgresListenerComesBack(t *testing.T) {
@@ -337,46 +339,29 @@ func TestPostgresRefusesANewerSchema(t *testing.T) {
 	require.ErrorContains(t, err, "29990101000000")
 }
 
-// An append is one statement and one transaction, once its text is prepared.
-func TestPostgresAppendIsOneStatement(t *testing.T) {
+// An append is one message and one transaction.
+func TestPostgresAppendIsOneMessage(t *testing.T) {
 	d := sqllogtest.Postgres(t)
-	config, err := sqllog.PostgresConfig(d.URL)
+	p := startProxy(t, d.URL)
+	l, err := sqllog.Open(t.Context(), p.url, sqllog.Options{})
 	require.NoError(t, err)
-	trace := &tracer{}
-	config.Tracer = trace
-	l, err := sqllog.OpenPostgres(t.Context(), config, sqllog.Options{Timeout: sqllog.DefaultTimeout, Logger: slog.New(slog.DiscardHandler)})
+	_, err = l.Append(t.Context(), insert(0)) // the connection is open
 	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	trace.statements.Store(nil)
+	var messages []string
+	count := func(b []byte) int {
+		messages = append(messages, string(b[5:]))
+		return len(b)
+	}
+	p.freeze.Store(&count)
 	for seq := range uint64(5) {
-		_, err := l.Append(t.Context(), insert(seq))
+		_, err := l.Append(t.Context(), insert(1+seq))
 		require.NoError(t, err)
 	}
-	statements := *trace.statements.Load()
-	require.Len(t, statements, 5)
-	for _, text := range statements {
-		assert.True(t, strings.HasPrefix(text, "EXECUTE picomq_append"), text)
+	p.freeze.Store(nil)
+	require.NoError(t, l.Close())
+	require.Len(t, messages, 5)
+	for _, text := range messages {
+		assert.True(t, strings.HasPrefix(text, "EXECUTE picomq_lock; EXECUTE picomq_append"), text)
 	}
-	assert.Equal(t, "5", d.String(t, "SELECT count(DISTINCT xmin::text) FROM command_log"))
+	assert.Equal(t, "6", d.String(t, "SELECT count(DISTINCT xmin::text) FROM command_log"))
 }
-
-// tracer collects the statements that connections send.
-type tracer struct {
-	statements atomic.Pointer[[]string]
-}
-
-func (tr *tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	for {
-		old := tr.statements.Load()
-		var list []string
-		if old != nil {
-			list = append(list, *old...)
-		}
-		list = append(list, data.SQL)
-		if tr.statements.CompareAndSwap(old, &list) {
-			return ctx
-		}
-	}
-}
-
-func (tr *tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

@@ -61,8 +61,15 @@ func takeSettings(config *pgx.ConnConfig) map[string]string {
 		"statement_timeout":                   ms,
 		"idle_in_transaction_session_timeout": ms,
 		"tcp_user_timeout":                    ms,
-		// Compiling would take longer than any statement here does.
-		"jit": "off",
+		// The text of an append is written in this spelling.
+		"standard_conforming_strings": "on",
+		// Compiling would take longer than any statement here does, and so would
+		// planning a prepared one each time: no plan depends on the values.
+		"jit":             "off",
+		"plan_cache_mode": "force_generic_plan",
+		// Plans are made while the tables are empty and used when they are long:
+		// every statement here finds its rows by an index.
+		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 	})
 	return settings
 }

@@ -33,6 +33,39 @@ WHERE h.log = 0 AND (EXISTS (SELECT 1 FROM command_log AS c WHERE c.log = 0 AND 
     OR EXISTS (SELECT 1 FROM log_archive AS a WHERE a.log = 0 AND a.truncated_idx = $10 AND a.truncated_row_id = $11))
 RETURNING idx, previous_row_id, db_time_ms`
 
+// insertSQLite runs the appending statement.
+func insertSQLite(ctx context.Context, conn *sql.Conn, in *commands.Insert, row commands.RowID) (at commands.Inserted, err error) {
+	if len(in.Parts) > 0 {
+		return at, errors.New("a SQLite log has one node: nobody inserts for others")
+	}
+	rows, err := conn.QueryContext(ctx, sqliteInsert,
+		int64(row), int64(in.Origin.Node), int64(in.Origin.Epoch), int64(in.Origin.Seq),
+		in.Summary.Kinds, int64(in.Summary.Commands), int64(in.Summary.Appends),
+		int64(commands.PayloadDigest(in.Payload)), in.Payload,
+		int64(in.Applied.Index), int64(in.Applied.Row))
+	if err != nil {
+		return at, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	found := false
+	// To the end, not just the one row: SQLite commits in the step after it,
+	// and that is where a full disk shows.
+	for rows.Next() {
+		found = true
+		if err := rows.Scan(&at.Index, &at.Previous, &at.DatabaseTime); err != nil {
+			return at, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return at, err
+	}
+	if !found {
+		return at, sql.ErrNoRows
+	}
+	at.Row = row
+	return at, nil
+}
+
 // Rounded, because the seconds are a float: 0.123 s may print 122.99999 ms.
 const sqliteNow = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)"
 
@@ -43,7 +76,7 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 	if err != nil {
 		return nil, err
 	}
-	l = newLog(dialect{exclusive: true, insert: sqliteInsert, truncate: sqliteTruncate, now: sqliteNow, classify: classifySQLite}, options)
+	l = newLog(dialect{exclusive: true, insert: insertSQLite, originDigest: "coalesce(c.digest, 0)", truncate: sqliteTruncate, now: sqliteNow, classify: classifySQLite}, options)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())

@@ -29,13 +29,12 @@ const truncateBatch = `FROM (
     WHERE total <= $3 OR total = bytes`
 
 // The boundary moves first, under the lock of its row and only as far as is
-// archived; what is deleted follows from where it moved to. log_head is not
-// touched: appends do not wait.
+// archived; what is deleted follows from where it moved to. The lock of appends
+// is not taken: they do not wait.
 //
 // However long the tables are, and whatever the planner knows of them, only the
-// rows in question are looked at: the index is entered at the boundary, behind
-// the entries of rows deleted before, and origins, which never change, are
-// looked up one by one. A join would read all of them when that seems cheaper.
+// rows in question are looked at: both indexes are entered at the boundary,
+// behind the entries of rows deleted before.
 var postgresTruncate = `WITH batch AS (
     SELECT min(after) AS after, max(idx) AS idx ` + fmt.Sprintf(truncateBatch, "least") + `
 ), moved AS (
@@ -45,11 +44,8 @@ var postgresTruncate = `WITH batch AS (
     RETURNING batch.after, c.idx
 ), gone AS (
     DELETE FROM command_log AS c USING moved WHERE c.log = 0 AND c.idx > moved.after AND c.idx <= moved.idx
-    RETURNING c.node, c.epoch, c.origin_seq
 )
-DELETE FROM origins WHERE ctid = ANY (ARRAY(
-    SELECT (SELECT o.ctid FROM origins AS o WHERE o.log = 0 AND o.node = gone.node AND o.epoch = gone.epoch AND o.seq = gone.origin_seq)
-    FROM gone))`
+DELETE FROM origins AS o USING moved WHERE o.log = 0 AND o.idx > moved.after AND o.idx <= moved.idx`
 
 // The trigger log_archive_truncated deletes, within the same statement.
 var sqliteTruncate = `UPDATE log_archive SET truncated_idx = c.idx, truncated_row_id = c.row_id

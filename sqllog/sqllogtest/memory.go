@@ -38,17 +38,23 @@ type tables struct {
 	mu         sync.Mutex
 	rows       []commands.Row // rows[i] has index archive.Truncated.Index+i+1
 	archive    commands.Archive
-	origins    map[commands.Origin]commands.Index
+	origins    map[commands.Origin]origin
 	snapshots  map[commands.Index]commands.Snapshot
 	leases     map[string]lease
 	heartbeats map[commands.NodeID]commands.Heartbeat
 	listeners  []chan struct{}
 }
 
+// origin is where a proposal stands, and the digest of what its node asked for.
+type origin struct {
+	index  commands.Index
+	digest uint64
+}
+
 // NewMemory is an empty log that any number of nodes may share.
 func NewMemory() *Memory {
 	return (&Memory{shared: &tables{
-		origins:    make(map[commands.Origin]commands.Index),
+		origins:    make(map[commands.Origin]origin),
 		snapshots:  make(map[commands.Index]commands.Snapshot),
 		leases:     make(map[string]lease),
 		heartbeats: make(map[commands.NodeID]commands.Heartbeat),
@@ -97,8 +103,8 @@ func (m *Memory) Rewind(to commands.Index) {
 	defer s.mu.Unlock()
 	kept := to - s.archive.Truncated.Index
 	s.rows = s.rows[:kept:kept]
-	for o, index := range s.origins {
-		if index > to {
+	for o, at := range s.origins {
+		if at.index > to {
 			delete(s.origins, o)
 		}
 	}
@@ -132,6 +138,9 @@ func (m *Memory) Append(ctx context.Context, in commands.Insert) (at commands.In
 	if len(in.Payload) == 0 || len(in.Payload) > commands.MaxPayload {
 		return at, fmt.Errorf("append %v: a payload of %d bytes", in.Origin, len(in.Payload))
 	}
+	if m.alone && len(in.Parts) > 0 {
+		return at, fmt.Errorf("append %v: one node alone inserts for nobody else", in.Origin)
+	}
 	end, err := m.begin(ctx, "append")
 	if err != nil {
 		if errors.Is(err, commands.ErrNotSent) || errors.Is(err, commands.ErrUnknown) {
@@ -155,13 +164,16 @@ func (m *Memory) Append(ctx context.Context, in commands.Insert) (at commands.In
 // insert runs under the tables' lock.
 func (m *Memory) insert(in commands.Insert) (commands.Inserted, error) {
 	s := m.shared
-	if a := in.Applied; a.Index < s.archive.Truncated.Index {
-		return commands.Inserted{}, s.truncatedError(a.Index)
-	} else if found := s.position(a.Index); found != a {
-		return commands.Inserted{}, &commands.LostTailError{Applied: a, Found: found.Row, Head: s.head()}
-	}
-	if _, ok := s.origins[in.Origin]; ok {
-		return commands.Inserted{}, commands.ErrDuplicateOrigin
+	shares := in.Shares()
+	for _, share := range shares {
+		if a := share.Applied; a.Index < s.archive.Truncated.Index {
+			return commands.Inserted{}, s.truncatedError(a.Index)
+		} else if found := s.position(a.Index); found != a {
+			return commands.Inserted{}, &commands.LostTailError{Applied: a, Found: found.Row, Head: s.head()}
+		}
+		if _, ok := s.origins[share.Origin]; ok {
+			return commands.Inserted{}, commands.ErrDuplicateOrigin
+		}
 	}
 	head := s.head()
 	row := commands.Row{
@@ -170,7 +182,9 @@ func (m *Memory) insert(in commands.Insert) (commands.Inserted, error) {
 	}
 	setTime(&row.DatabaseTime, m.now())
 	s.rows = append(s.rows, row)
-	s.origins[in.Origin] = row.Index
+	for _, share := range shares {
+		s.origins[share.Origin] = origin{row.Index, share.Digest}
+	}
 	for _, c := range s.listeners {
 		signal(c)
 	}
@@ -260,13 +274,12 @@ func (m *Memory) FindOrigin(ctx context.Context, o commands.Origin, applied comm
 		return commands.Inserted{}, 0, false, err
 	}
 	defer end()
-	index, ok := m.shared.origins[o]
+	found, ok := m.shared.origins[o]
 	switch {
 	case !ok && applied < m.shared.archive.Truncated.Index:
 		return commands.Inserted{}, 0, false, m.shared.truncatedError(applied)
 	case !ok:
 		return commands.Inserted{}, 0, false, nil
 	}
-	row := m.shared.at(index)
-	return inserted(row), commands.PayloadDigest(row.Payload), true, nil
+	return inserted(m.shared.at(found.index)), found.digest, true, nil
 }

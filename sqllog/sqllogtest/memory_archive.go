@@ -3,6 +3,7 @@ package sqllogtest
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/picomq/picomq/commands"
 )
@@ -49,7 +50,7 @@ func (m *Memory) Truncate(ctx context.Context, upTo commands.Index, limit int) (
 				return
 			}
 			s.rows = s.rows[1:]
-			delete(s.origins, row.Origin)
+			maps.DeleteFunc(s.origins, func(_ commands.Origin, at origin) bool { return at.index == row.Index })
 			s.archive.Truncated = row.Position()
 		}
 	})

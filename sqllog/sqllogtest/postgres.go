@@ -100,8 +100,6 @@ func (d *Database) Rewind(t testing.TB, to commands.Index) {
 	for _, statement := range []string{
 		"DELETE FROM command_log WHERE idx > $1",
 		"DELETE FROM origins WHERE idx > $1",
-		`UPDATE log_head AS h SET idx = c.idx, row_id = c.row_id, previous_row_id = c.previous_row_id
-		 FROM command_log AS c WHERE c.idx = $1`,
 	} {
 		d.Exec(t, statement, int64(to))
 	}

@@ -87,6 +87,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"a proposer behind the truncation is refused", testTruncatedProposer},
 		{"an origin that may have been truncated is in doubt", testTruncatedOrigin},
 		{"truncation while others append", testTruncateConcurrent},
+		{"one row holds what several nodes asked for", testParts},
 		{"leases have one holder", testLeases},
 		{"leases run out", testLeaseExpiry},
 		{"heartbeats", testHeartbeats},

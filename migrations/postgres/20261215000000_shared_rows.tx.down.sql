@@ -1,0 +1,3 @@
+DROP INDEX IF EXISTS origins_by_index;
+ALTER TABLE IF EXISTS origins DROP COLUMN IF EXISTS digest;
+DROP VIEW IF EXISTS log_head;
