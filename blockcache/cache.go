@@ -37,6 +37,9 @@ type Config struct {
 	// Cluster is whose segments these are; it is part of their keys.
 	Cluster [16]byte
 
+	// Peers are asked for recent segments before the bucket is. May be nil.
+	Peers Peers
+
 	// TailBytes bounds the memory of the ring of recent segments. Default 64 MiB.
 	TailBytes int
 
@@ -98,6 +101,7 @@ type Cache struct {
 	tail   *tail
 	blocks *otter.Cache[entryKey, *entry]
 	turns  *semaphore.Weighted // Fetches of them
+	asks   *semaphore.Weighted // peerAsks of them
 	flight singleflight.Group
 	ctx    context.Context // of the fetches
 	cancel context.CancelFunc
@@ -157,6 +161,7 @@ func New(config Config) (*Cache, error) {
 		tail:   newTail(config.TailBytes),
 		blocks: blocks,
 		turns:  semaphore.NewWeighted(int64(config.Fetches)),
+		asks:   semaphore.NewWeighted(peerAsks),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
@@ -193,8 +198,7 @@ func (c *Cache) Recent(id blobwal.SegmentID) ([]byte, bool) {
 // ask the log again: the segment may have been collected since it asked last,
 // and its records be in another.
 func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32, sequential bool) (*blobwal.Block, error) {
-	if recent := c.tail.get(segment.ID); recent != nil {
-		c.tailHits.Add(1)
+	if recent := c.recent(ctx, segment); recent != nil {
 		return c.fromWhole(segment, recent, ordinal)
 	}
 	if segment.Size <= wholeBytes {

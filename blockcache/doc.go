@@ -11,6 +11,9 @@
 //     streams, the oldest out first. Appending costs a reader nothing and a
 //     writer no copy: the ring keeps the uploaded bytes themselves. Packed
 //     segments do not enter it: they would push out what is new with what is old.
+//     What is not in it may be in the ring of the node that wrote it: with
+//     [Config.Peers] that one is asked first, once for all readers, and what it
+//     answers is verified byte for byte before it enters the ring here.
 //  2. The block cache: blocks, indexes and small objects that were fetched, each
 //     with its weight in bytes; what is rarely read goes first.
 //  3. The bucket. Of an object of at most 64 KiB the whole is fetched with one
@@ -44,7 +47,7 @@
 // TailBytes bounds the ring and BlockBytes the rest, both including what
 // decoding adds: indexes, record ends, bookkeeping. The block cache may exceed
 // its bound for a moment while it evicts. Fetches under way hold besides at most
-// Fetches times the largest of ReadAheadMax, the largest block and the largest
+// 16 segments from peers, and Fetches times the largest of ReadAheadMax, the largest block and the largest
 // index, which of a packed segment is some 4 MB while it is decoded
 // ([blobwal.MaxPackedBlocks]). An index that is larger than BlockBytes is fetched
 // anew for every block that is: keep it above 16 MiB. A block that

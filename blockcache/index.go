@@ -8,8 +8,7 @@ import (
 
 // Index is the index of a segment. Errors are as in [Cache.Block].
 func (c *Cache) Index(ctx context.Context, segment Segment) (*blobwal.Index, error) {
-	if recent := c.tail.get(segment.ID); recent != nil {
-		c.tailHits.Add(1)
+	if recent := c.recent(ctx, segment); recent != nil {
 		return c.indexOf(segment, recent)
 	}
 	if segment.Size <= wholeBytes {

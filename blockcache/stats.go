@@ -8,6 +8,7 @@ type counters struct {
 	shared, fetches, fetchedBytes atomic.Uint64
 	failures, gaveUp              atomic.Uint64
 	missing, corrupt              atomic.Uint64
+	peerHits, peerBytes           atomic.Uint64
 }
 
 // Stats says what a cache did since its start and what it holds.
@@ -23,6 +24,8 @@ type Stats struct {
 	GaveUp       uint64 // fetches that failed in all tries
 	Missing      uint64 // answers that an object is missing
 	Corrupt      uint64 // answers that an object is spoiled
+	PeerHits     uint64 // segments that came out of another node's memory
+	PeerBytes    uint64 // of them
 
 	TailSegments int
 	TailBytes    int
@@ -37,6 +40,7 @@ func (c *Cache) Stats() Stats {
 		TailHits: c.tailHits.Load(), BlockHits: c.blockHits.Load(), Misses: c.misses.Load(),
 		Shared: c.shared.Load(), Fetches: c.fetches.Load(), FetchedBytes: c.fetchedBytes.Load(),
 		Failures: c.failures.Load(), GaveUp: c.gaveUp.Load(), Missing: c.missing.Load(), Corrupt: c.corrupt.Load(),
+		PeerHits: c.peerHits.Load(), PeerBytes: c.peerBytes.Load(),
 		TailSegments: segments, TailBytes: bytes,
 		BlockEntries: c.blocks.EstimatedSize(), BlockBytes: int(c.blocks.WeightedSize()),
 	}

@@ -31,6 +31,9 @@ type config struct {
 	nodeID          uint32
 	nodeTimeout     time.Duration
 	drain           time.Duration
+	clusterListen   string
+	advertise       string
+	clusterSecret   string
 	clusterID       string
 	walInterval     time.Duration
 	walUploads      int
@@ -79,6 +82,9 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.nodeTimeout, "node-timeout", 30*time.Second, "how long a node of the cluster may be silent before it is taken for gone, the same on all of them, at least 5s")
 	f.DurationVar(&c.drain, "drain", drainByLog, "how long a server that was told to end fails its readiness before it ends, so that balancers notice (default 5s, 0s with the log in SQLite)")
 	f.Lookup("drain").DefValue = "0s" // which help does not print: the text says it
+	f.StringVar(&c.clusterListen, "cluster-listen", "", "address on which other nodes read this one's recent segments from memory (default: none)")
+	f.StringVar(&c.advertise, "advertise", "", "URL at which other nodes reach --cluster-listen (default: made from it where it names an IP address)")
+	f.StringVar(&c.clusterSecret, "cluster-secret", "", "what nodes prove themselves to each other with, the same on all; better given as PICOMQ_CLUSTER_SECRET")
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
 	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 1ms for file and mem, 50ms for clouds)")
 	f.IntVar(&c.walUploads, "wal-uploads", 8, "segments uploaded at once, 1 to 256")
@@ -130,6 +136,9 @@ func (c *config) validate() error {
 		if !check.ok {
 			return errors.New(check.text)
 		}
+	}
+	if err := c.validatePeers(); err != nil {
+		return err
 	}
 	for flag, address := range map[string]string{"listen": c.listen, "admin-listen": c.adminListen} {
 		if address == "" && flag == "admin-listen" {

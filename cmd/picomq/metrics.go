@@ -20,6 +20,7 @@ func (n *node) registry(c *config, http *httpapi.Metrics) *prometheus.Registry {
 	n.registerLog(r)
 	n.registerWriter(r)
 	n.registerCache(r)
+	n.registerPeers(r)
 	n.registerUpkeep(r, c)
 	return r
 }

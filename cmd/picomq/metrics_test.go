@@ -15,7 +15,7 @@ func TestMetricsOfMaintenance(t *testing.T) {
 	c.flags(flags)
 	require.NoError(t, flags.Parse([]string{"--storage", "mem://", "--max-extents", "5000", "--retention-age", "7d"}))
 	require.NoError(t, c.validate())
-	n, err := startNode(t.Context(), &c)
+	n, err := startNode(t.Context(), &c, "")
 	require.NoError(t, err)
 	defer n.stop(t.Context())
 	families, err := n.registry(&c, httpapi.NewMetrics()).Gather()

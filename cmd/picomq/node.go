@@ -17,6 +17,7 @@ import (
 	"github.com/picomq/picomq/blockcache"
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/engine"
+	"github.com/picomq/picomq/internal/peer"
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/sqllog"
 	"github.com/picomq/picomq/stream"
@@ -31,12 +32,14 @@ type node struct {
 	log     *sqllog.Log
 	replica *replica.Replica
 	cache   *blockcache.Cache
+	peers   *peer.Client // nil without a secret
 	hub     *engine.Hub
 	engine  *engine.Engine
 	upkeep  *upkeep.Upkeep
 	seals   *sealMetrics
 
 	standing  standing
+	address   string // where other nodes reach it; may be empty
 	temporary string // a folder that goes with the node
 
 	background sync.WaitGroup
@@ -44,9 +47,9 @@ type node struct {
 }
 
 // startNode opens the bucket and the log, checks that they belong together,
-// replays, registers, and starts the engine. A failure leaves nothing running.
-func startNode(ctx context.Context, c *config) (_ *node, err error) {
-	n := &node{logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {}, standing: standing{changed: make(chan struct{}, 1)}}
+// replays, registers under the address at which other nodes reach it, and starts the engine. A failure leaves nothing running.
+func startNode(ctx context.Context, c *config, address string) (_ *node, err error) {
+	n := &node{address: address, logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {}, standing: standing{changed: make(chan struct{}, 1)}}
 	defer func() {
 		if err != nil {
 			n.stop(context.WithoutCancel(ctx))
@@ -107,6 +110,7 @@ func (n *node) register(ctx context.Context, folder string, wanted wish) (blobwa
 	_, _ = rand.Read(start.Incarnation[:]) // never fails
 	start.Node, start.Epoch, err = n.replica.Register(ctx, commands.RegisterNode{
 		Cluster: cluster, Node: wanted.number, Previous: wanted.previous, Incarnation: start.Incarnation, Level: commands.Level, Release: version,
+		Address: n.address,
 	})
 	if err != nil {
 		return blobwal.Identity{}, err
@@ -150,7 +154,7 @@ const putDeadline = 20 * time.Second
 func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 	var err error
 	n.cache, err = blockcache.New(blockcache.Config{
-		Bucket: n.bucket, Cluster: identity.Cluster, TailBytes: int(c.cacheBytes / 2), BlockBytes: int(c.cacheBytes / 2), Logger: n.logger,
+		Bucket: n.bucket, Cluster: identity.Cluster, Peers: n.peersOf(c, identity.Cluster), TailBytes: int(c.cacheBytes / 2), BlockBytes: int(c.cacheBytes / 2), Logger: n.logger,
 	})
 	if err != nil {
 		return err
@@ -230,7 +234,7 @@ func (n *node) heartbeat(ctx context.Context, every time.Duration) {
 	defer timer.Stop()
 	for {
 		now := n.standing.now.Load()
-		beat := commands.Heartbeat{Node: now.Node, Epoch: now.Epoch, Incarnation: now.Incarnation, Release: version, Applied: n.replica.Applied()}
+		beat := commands.Heartbeat{Node: now.Node, Epoch: now.Epoch, Incarnation: now.Incarnation, Address: n.address, Release: version, Applied: n.replica.Applied()}
 		if err := n.log.Beat(ctx, beat); err != nil && ctx.Err() == nil {
 			n.logger.Warn("the heartbeat did not reach the log", "error", err)
 		}
@@ -277,6 +281,9 @@ func (n *node) stop(ctx context.Context) {
 	}
 	if n.cache != nil {
 		n.cache.Close()
+	}
+	if n.peers != nil {
+		n.peers.Close()
 	}
 	if n.bucket != nil {
 		errs = append(errs, n.bucket.Close())

@@ -79,6 +79,68 @@ func TestASecondProcessOfANumberEndsTheFirst(t *testing.T) {
 	stop(t, second, syscall.SIGTERM)
 }
 
+// TestANodeReadsWhatAnotherHasInMemory: not the bucket, as long as the node which
+// wrote it answers.
+func TestANodeReadsWhatAnotherHasInMemory(t *testing.T) {
+	database, bucket := sqllogtest.Postgres(t).URL, t.TempDir()
+	peers := []string{"--cluster-listen", "127.0.0.1:0", "--cluster-secret", "among us"}
+	writes := launchNode(t, database, bucket, peers...)
+	reads := launchNode(t, database, bucket, peers...)
+	stranger := launchNode(t, database, bucket, "--cluster-secret", "something else")
+	call(t, http.MethodPut, writes.URL+"/s", "text/plain", "in memory").require(t, http.StatusCreated)
+	read := func(node *process.Server) {
+		require.Equal(t, "in memory", call(t, http.MethodGet, node.URL+"/s?seq=0&format=raw", "", "").body)
+	}
+	for range 3 {
+		read(reads)
+		read(stranger)
+	}
+	requireMetric(t, reads, "picomq_peer_hits_total", "1")
+	requireMetric(t, reads, "picomq_bucket_fetches_total", "0")
+	requireMetric(t, stranger, "picomq_peer_errors_total", "1")
+	requireMetric(t, stranger, "picomq_bucket_fetches_total", "1")
+
+	call(t, http.MethodPut, writes.URL+"/t", "text/plain", "in the bucket").require(t, http.StatusCreated)
+	require.NoError(t, writes.Kill())
+	<-writes.Exited()
+	require.Equal(t, "in the bucket", call(t, http.MethodGet, reads.URL+"/t?seq=0&format=raw", "", "").body)
+	requireMetric(t, reads, "picomq_peer_errors_total", "1")
+}
+
+// requireMetric requires the value of a metric without labels.
+func requireMetric(t *testing.T, server *process.Server, name, value string) {
+	t.Helper()
+	require.Contains(t, call(t, http.MethodGet, server.AdminURL+"/metrics", "", "").body, "\n"+name+" "+value+"\n")
+}
+
+// TestHowNodesReachEachOther is checked before anything is started.
+func TestHowNodesReachEachOther(t *testing.T) {
+	valid := config{clusterListen: "10.0.0.1:4439", clusterSecret: "x"}
+	require.NoError(t, valid.validatePeers())
+	valid.clusterListen, valid.advertise = ":4439", "https://node-1.internal:443/picomq"
+	require.NoError(t, valid.validatePeers())
+	require.NoError(t, (&config{clusterSecret: "x"}).validatePeers(), "it asks and is not asked")
+	for _, test := range []struct {
+		c    config
+		flag string
+	}{
+		{config{clusterListen: "10.0.0.1:1"}, "PICOMQ_CLUSTER_SECRET"},
+		{config{clusterListen: "10.0.0.1", clusterSecret: "x"}, "--cluster-listen"},
+		{config{clusterListen: ":4439", clusterSecret: "x"}, "--advertise"},
+		{config{clusterListen: "0.0.0.0:4439", clusterSecret: "x"}, "--advertise"},
+		{config{clusterListen: "[::]:4439", clusterSecret: "x"}, "--advertise"},
+		{config{clusterListen: "node-1:4439", clusterSecret: "x"}, "--advertise"},
+		{config{clusterListen: ":1", clusterSecret: "x", advertise: "10.0.0.1:1"}, "--advertise"},
+		{config{clusterListen: ":1", clusterSecret: "x", advertise: "ftp://x"}, "--advertise"},
+		{config{clusterListen: ":1", clusterSecret: "x", advertise: "http://"}, "--advertise"},
+		{config{clusterListen: ":1", clusterSecret: "x", advertise: "http://a:b@x"}, "--advertise"},
+		{config{clusterListen: ":1", clusterSecret: "x", advertise: "http://x?y"}, "--advertise"},
+		{config{advertise: "http://10.0.0.1:1"}, "--advertise"},
+	} {
+		require.ErrorContains(t, test.c.validatePeers(), test.flag, "%+v", test.c)
+	}
+}
+
 // requireLog waits until a server has logged a text.
 func requireLog(t *testing.T, server *process.Server, text string) {
 	t.Helper()

@@ -72,16 +72,24 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
-	n, err := startNode(ctx, c)
+	cluster, err := listen(ctx, "cluster-listen", c.clusterListen)
 	if err != nil {
 		return err
 	}
-	s := &server{node: n, errors: make(chan error, 2)}
+	if cluster != nil {
+		defer func() { _ = cluster.Close() }()
+	}
+	begun := time.Now()
+	n, err := startNode(ctx, c, c.advertised(cluster))
+	if err != nil {
+		return err
+	}
+	s := &server{node: n, errors: make(chan error, 3)}
 	if err := s.start(c, public, admin); err != nil {
 		n.stop(ctx)
 		return err
 	}
+	s.servePeers(c, cluster)
 	announce(out, public, admin)
 	s.ready.Store(true)
 	now := n.standing.now.Load()
@@ -146,12 +154,13 @@ func announce(out io.Writer, public, admin net.Listener) {
 
 // server is a node behind its two listeners.
 type server struct {
-	node   *node
-	api    *httpapi.API
-	public *http.Server
-	admin  *http.Server // nil without an admin address
-	ready  atomic.Bool
-	errors chan error // a listener ended by itself
+	node    *node
+	api     *httpapi.API
+	public  *http.Server
+	admin   *http.Server // nil without an admin address
+	cluster *http.Server // nil unless other nodes may ask
+	ready   atomic.Bool
+	errors  chan error // a listener ended by itself
 }
 
 func (s *server) start(c *config, public, admin net.Listener) error {
@@ -218,7 +227,5 @@ func (s *server) drain() {
 	rest, cancelRest := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancelRest()
 	s.node.stop(rest)
-	if s.admin != nil {
-		_ = s.admin.Close()
-	}
+	closeServers(s.admin, s.cluster)
 }

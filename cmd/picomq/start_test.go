@@ -26,6 +26,8 @@ var badFlags = map[string][]string{
 	"node-id":           {"x", "-1", "4294967296"},
 	"node-timeout":      {"4s", "-1m", "30"},
 	"drain":             {"-1s", "2h", "5"},
+	"cluster-listen":    {"127.0.0.1:0"},        // without a secret
+	"advertise":         {"http://127.0.0.1:1"}, // without a listener
 	"wal-interval":      {"soon", "-1s", "2m"},
 	"wal-uploads":       {"0", "257", "many"},
 	"max-body":          {"0", "-1", "2000000000", "8MB"},
@@ -45,7 +47,7 @@ var badFlags = map[string][]string{
 }
 
 // anythingGoes are flags that refuse nothing.
-var anythingGoes = map[string]bool{"cluster-id": true, "help": true}
+var anythingGoes = map[string]bool{"cluster-id": true, "cluster-secret": true, "help": true}
 
 func TestABadFlagStopsServeWithOneLineThatNamesIt(t *testing.T) {
 	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {

@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"sqllog/sqllogtest": {"commands", "migrations", "sqllog"},
 	"replica":           {"stream", "commands", "statemachine", "replica/archive"},
 	"replica/archive":   {"stream", "commands"},
+	"replica/combine":   {"stream", "commands"},
 
 	"engine": {"stream", "commands", "statemachine", "replica", "blobwal", "blockcache"},
 	"upkeep": {"stream", "commands", "statemachine", "replica", "blobwal", "blockcache", "engine"},
@@ -33,6 +34,7 @@ var mayImport = map[string][]string{
 
 	"cmd/picomq":     {"..."},
 	"internal/clock": {},
+	"internal/peer":  {"blobwal"},
 	"internal/...":   {"..."},
 }
 
