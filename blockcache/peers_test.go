@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -130,6 +131,7 @@ func TestAReaderDoesNotWaitForAPeerLongerThanItWants(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for peer.asked.Load() == 0 {
+			time.Sleep(time.Millisecond)
 		}
 		cancel()
 	}()

@@ -130,7 +130,7 @@ func TestOnlyWhoKnowsTheSecretIsAnswered(t *testing.T) {
 		})
 	}
 	nobody := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodGet, key, nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, key, nil)
 	r.Header.Set("Authorization", "Bearer ")
 	peer.Handler(cluster, "", func(blobwal.SegmentID) ([]byte, bool) { return object, true }).ServeHTTP(nobody, r)
 	require.Equal(t, http.StatusUnauthorized, nobody.Code, "no secret is nobody's secret")
@@ -138,8 +138,6 @@ func TestOnlyWhoKnowsTheSecretIsAnswered(t *testing.T) {
 
 // TestANodeThatFailsIsLeftAlone, whatever is wrong with it, and asked again later.
 func TestANodeThatFailsIsLeftAlone(t *testing.T) {
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
 	for name, wrong := range map[string]http.HandlerFunc{
 		"an error":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"elsewhere":    func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) },
