@@ -46,11 +46,21 @@ type Log interface {
 	Truncate(ctx context.Context, upTo commands.Index, limit int) (commands.Archive, error)
 }
 
+// Combiner inserts for several nodes; package combine has them.
+type Combiner interface {
+	// Insert brings an insert into the log, with those of others in one row where
+	// it can, and returns that row. Its errors are those of [Log.Append];
+	// [commands.ErrNotSent] says that nobody inserts for others just now.
+	Insert(ctx context.Context, in commands.Insert) (commands.Row, error)
+}
+
 // Config is what a replica is made of. Zero fields take the defaults named.
 type Config struct {
 	Log    Log
 	Bucket *blob.Bucket // of snapshots, marks and the archive
-	Logger *slog.Logger // default: slog.Default
+	// Combiner is asked first to insert. Nil: the replica inserts by itself.
+	Combiner Combiner
+	Logger   *slog.Logger // default: slog.Default
 	// Now is the proposer's clock. Default: time.Now.
 	Now func() time.Time
 	// Published is called on the loop after each entry, before the callbacks of

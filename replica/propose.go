@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,7 @@ func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*i
 		answerAll(items, stream.Errorf(stream.CodeInternal, "the change cannot be written so that it can be read again; nothing was written"))
 		return nil
 	}
-	at, err := r.insert(ctx, &insert)
+	row, err := r.insert(ctx, &insert)
 	if err != nil {
 		answerAll(items, refusalOf(err))
 		if errors.Is(err, commands.ErrNotSent) {
@@ -162,14 +163,16 @@ func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*i
 			r.inFlight = nil
 		}
 	}()
-	if at.Index == r.applied.Index+1 && at.Previous == r.applied.Row {
-		row := commands.Row{
-			Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime,
-			Payload: insert.Payload, Origin: insert.Origin, Summary: insert.Summary,
-		}
-		return r.applyEntry(&commands.Entry{Index: at.Index, DatabaseTime: at.DatabaseTime, Payload: decoded}, row)
+	if row.Payload == nil || row.Index != r.applied.Index+1 || row.Previous != r.applied.Row {
+		return r.tailTo(ctx, row.Index)
 	}
-	return r.tailTo(ctx, at.Index)
+	if !bytes.Equal(row.Payload, insert.Payload) { // others' proposals are in it
+		if entry, err := decode(row, r.applied); err == nil {
+			return r.applyEntry(&entry, row)
+		}
+		return r.tailTo(ctx, row.Index) // the log's own answer counts
+	}
+	return r.applyEntry(&commands.Entry{Index: row.Index, DatabaseTime: row.DatabaseTime, Payload: decoded}, row)
 }
 
 func answerAll(items []*item, err error) {
@@ -193,57 +196,71 @@ func refusalOf(err error) error {
 	}
 }
 
-// insert brings a row into the log and finds out where it stands. It returns
-// an error only when the row certainly is not there (ErrNotSent, a refusal), or
-// when that cannot be known (ErrUnknown): ctx ended, or the log was truncated
+// insert brings commands into the log and finds out in which row they stand; its
+// payload is nil when it was only looked up. It returns an error only when the
+// row certainly is not there (ErrNotSent, a refusal), or when that cannot be known (ErrUnknown): ctx ended, or the log was truncated
 // past what this node applied, the row perhaps among what left.
-func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Inserted, error) {
+func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row, error) {
 	r.inserting.Store(int64(r.clock()))
 	defer r.inserting.Store(0)
 	giveUp := r.cfg.Now().Add(r.cfg.QueueTimeout)
 	doubt := false // an earlier try may still come to stand
 	for try := 0; ; try++ {
-		at, err := r.appendOnce(ctx, in)
+		row, err := r.appendOnce(ctx, in, doubt)
 		if err == nil {
-			return at, nil
+			return row, nil
 		}
 		unknown := errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin)
 		doubt = doubt || unknown
 		if doubt {
 			found, ok, lookErr := r.lookUp(ctx, in)
 			if lookErr != nil || ok {
-				return found, lookErr
+				return commands.Row{Index: found.Index, ID: found.Row, Previous: found.Previous}, lookErr
 			}
 		}
 		switch {
 		case !unknown && !errors.Is(err, commands.ErrNotSent) && doubt:
 			// This try is refused, but an earlier one may stand.
-			return commands.Inserted{}, fmt.Errorf("%w: %w", commands.ErrUnknown, err)
+			return commands.Row{}, fmt.Errorf("%w: %w", commands.ErrUnknown, err)
 		case !unknown && !errors.Is(err, commands.ErrNotSent):
-			return commands.Inserted{}, err
+			return commands.Row{}, err
 		case !doubt && r.cfg.Now().After(giveUp):
-			return commands.Inserted{}, err
+			return commands.Row{}, err
 		}
 		r.stats.retries.Add(1)
 		r.cfg.Logger.Warn("an insert into the log failed; trying again", "origin", in.Origin.String(), "try", try+1, "error", err)
 		r.dropExpired()
 		if !pause(ctx, try) {
 			if doubt {
-				return commands.Inserted{}, commands.ErrUnknown
+				return commands.Row{}, commands.ErrUnknown
 			}
-			return commands.Inserted{}, commands.ErrNotSent
+			return commands.Row{}, commands.ErrNotSent
 		}
 	}
 }
 
-func (r *Replica) appendOnce(ctx context.Context, in *commands.Insert) (commands.Inserted, error) {
+// appendOnce asks the combiner, if there is one, and the log when nobody inserts
+// for others. What is in doubt goes straight to the log: it decides.
+func (r *Replica) appendOnce(ctx context.Context, in *commands.Insert, doubt bool) (commands.Row, error) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
+	if r.cfg.Combiner != nil && !doubt && in.Origin.Node != 0 {
+		row, err := r.cfg.Combiner.Insert(call, *in)
+		if err == nil {
+			r.answered()
+		}
+		if !errors.Is(err, commands.ErrNotSent) {
+			return row, err
+		}
+	}
 	at, err := r.log.Append(call, *in)
 	if err == nil {
 		r.answered()
 	}
-	return at, err
+	return commands.Row{
+		Index: at.Index, ID: at.Row, Previous: at.Previous, DatabaseTime: at.DatabaseTime,
+		Payload: in.Payload, Origin: in.Origin, Summary: in.Summary,
+	}, err
 }
 
 // lookUp asks the log whether a row of this origin stands, and whether it is

@@ -2,6 +2,7 @@ package sqllog
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -64,4 +65,19 @@ func (l *Log) ReleaseLease(ctx context.Context, name string, by commands.Holder)
 		return fmt.Errorf("release the lease %q: %w", name, err)
 	}
 	return nil
+}
+
+// LeaseHolder is who has a lease that has not run out.
+func (l *Log) LeaseHolder(ctx context.Context, name string) (by commands.Holder, held bool, err error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	query := "SELECT node, epoch FROM leases WHERE log = 0 AND name = $1 AND expires_ms > " + l.dialect.now
+	err = l.reader.DB.QueryRowContext(ctx, query, l.args(name)...).Scan(&by.Node, &by.Epoch)
+	if errors.Is(err, sql.ErrNoRows) {
+		return commands.Holder{}, false, nil
+	}
+	if err != nil {
+		return commands.Holder{}, false, fmt.Errorf("ask who has the lease %q: %w", name, err)
+	}
+	return by, true, nil
 }

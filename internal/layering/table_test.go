@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 var everyoneMayImport = []string{"internal/clock"}
 
 // testsMayImport are what tests may import beyond their package's row: fault injection and shared suites.
-var testsMayImport = []string{"internal/...", "sqllog/sqllogtest"}
+var testsMayImport = []string{"internal/...", "sqllog/sqllogtest", "replica/combine"}
 
 // pure are the packages that replay history: given the same log they must do the same on every node, for ever.
 var pure = []string{"commands", "statemachine"}

@@ -24,3 +24,12 @@ func Databases(t *testing.T, test func(t *testing.T, open func(t testing.TB) Log
 	t.Run("sqlite", func(t *testing.T) { test(t, opener("sqlite://"+filepath.Join(t.TempDir(), "log.db"))) })
 	t.Run("postgres", func(t *testing.T) { test(t, opener(Postgres(t).URL)) })
 }
+
+// Open opens the log in the database, as one more node does, until the test ends.
+func (d *Database) Open(t testing.TB) Log {
+	t.Helper()
+	l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}

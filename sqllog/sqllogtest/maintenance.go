@@ -55,7 +55,16 @@ func testLeases(t *testing.T, b Backend) {
 		require.NoError(t, err)
 		require.Equal(t, want, held, why)
 	}
+	holder := func(want commands.Holder) {
+		t.Helper()
+		by, held, err := other.LeaseHolder(ctx, "tick")
+		require.NoError(t, err)
+		require.Equal(t, want != commands.Holder{}, held)
+		require.Equal(t, want, by)
+	}
+	holder(commands.Holder{})
 	acquire(b.Log, "tick", one, true, "free")
+	holder(one)
 	acquire(other, "tick", two, false, "held by one")
 	acquire(b.Log, "tick", one, true, "renewed")
 	acquire(other, "sweep", two, true, "another lease")
@@ -63,6 +72,7 @@ func testLeases(t *testing.T, b Backend) {
 	require.NoError(t, other.ReleaseLease(ctx, "tick", two), "not its own: nothing happens")
 	acquire(other, "tick", two, false, "still held by one")
 	require.NoError(t, b.Log.ReleaseLease(ctx, "tick", one))
+	holder(commands.Holder{})
 	acquire(other, "tick", two, true, "released")
 	acquire(b.Log, "tick", one, false, "held by two")
 

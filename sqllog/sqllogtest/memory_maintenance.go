@@ -90,6 +90,20 @@ func (m *Memory) AcquireLease(ctx context.Context, name string, by commands.Hold
 	return true, nil
 }
 
+// LeaseHolder is who has a lease that has not run out.
+func (m *Memory) LeaseHolder(ctx context.Context, name string) (by commands.Holder, held bool, err error) {
+	end, err := m.begin(ctx, "lease holder")
+	if err != nil {
+		return by, false, err
+	}
+	defer end()
+	l, ok := m.shared.leases[name]
+	if !ok || l.expires <= m.now() {
+		return by, false, nil
+	}
+	return l.by, true, nil
+}
+
 // ReleaseLease gives a lease up.
 func (m *Memory) ReleaseLease(ctx context.Context, name string, by commands.Holder) error {
 	end, err := m.begin(ctx, "release lease")

@@ -34,6 +34,7 @@ type Log interface {
 
 	AcquireLease(ctx context.Context, name string, by commands.Holder, ttl time.Duration) (bool, error)
 	ReleaseLease(ctx context.Context, name string, by commands.Holder) error
+	LeaseHolder(ctx context.Context, name string) (by commands.Holder, held bool, err error)
 	Beat(ctx context.Context, h commands.Heartbeat) error
 	Heartbeats(ctx context.Context) ([]commands.Heartbeat, error)
 	Forget(ctx context.Context, node commands.NodeID, epoch commands.Epoch) error
