@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
@@ -23,6 +24,7 @@ type pending struct {
 	req    *stream.AppendRequest
 	size   int64
 	done   chan outcome // capacity 1
+	left   atomic.Bool  // nobody waits for it any more
 }
 
 // outcome is what came of a pending append.
@@ -142,6 +144,7 @@ func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outc
 	case out := <-p.done:
 		return out
 	case <-ctx.Done():
+		p.left.Store(true)
 		return outcome{err: unknownOutcome(ctx)}
 	}
 }

@@ -20,7 +20,7 @@
 // A node that was paused for long is taken for gone: Apply refuses its commits, and
 // the objects of its epoch may be deleted. When the replica has registered anew
 // ([replica.Config.Rejoined]), [Engine.Rejoin] stores what was refused, and what
-// was not proposed yet, again under the next epoch, while its requests wait. What
+// was not proposed yet, again under the next epoch, if its requests still wait. What
 // Apply accepted before is acknowledged, nothing else of the old epoch ever is. A
 // client that retried elsewhere meanwhile with its producer's sequence makes one of
 // both a duplicate.

@@ -89,11 +89,18 @@ func (e *Engine) Rejoin(ctx context.Context, identity blobwal.Identity) error {
 	return nil
 }
 
-// again stores what a segment held under the next epoch.
+// again stores what a segment held under the next epoch, but for appends that
+// nobody waits for any more: their clients were told that the outcome is unknown,
+// and may have asked another node since.
 func (e *Engine) again(next *blobwal.Writer, s *blobwal.Sealed) {
 	for _, a := range s.Appends {
-		if err := next.Add(a); err != nil {
-			e.finish(a.Tag.(*pending), outcome{err: err})
+		p := a.Tag.(*pending)
+		var err error = replica.ErrDeparted
+		if !p.left.Load() {
+			err = next.Add(a)
+		}
+		if err != nil {
+			e.finish(p, outcome{err: err})
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/engine"
 	"github.com/picomq/picomq/replica"
+	"github.com/picomq/picomq/sqllog/sqllogtest"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -215,10 +216,20 @@ func testPausedNode(t *testing.T, set func(*freezer, *freezable, *engine.Config)
 // and over, whatever it is about to do. What was acknowledged is there once, what
 // was refused is not.
 func TestGoneAgainAndAgain(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		w := newWorld(t)
+		testGoneAgainAndAgain(t, w, func() replica.Log { return w.log.Peer() })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		database := sqllogtest.Postgres(t)
+		testGoneAgainAndAgain(t, newWorld(t), func() replica.Log { return database.Open(t) })
+	})
+}
+
+func testGoneAgainAndAgain(t *testing.T, w *world, open func() replica.Log) {
 	const workers, departures = 6, 40
-	w := newWorld(t)
-	n := w.start(func(c *engine.Config) { c.Writer.Interval = time.Millisecond })
-	other := w.start(nil)
+	n := w.startOn(open(), func(c *engine.Config) { c.Writer.Interval = time.Millisecond })
+	other := w.startOn(open(), nil)
 	n.create(t, "s", "text/plain")
 	var mu sync.Mutex
 	acknowledged, refused := map[string]stream.Offset{}, map[string]bool{}
@@ -296,6 +307,32 @@ func TestAnEngineEndsWhileItsNodeIsGone(t *testing.T) {
 	n.stop()
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, <-answer))
 	require.Empty(t, other.read(t, "s", 0, 1<<20))
+}
+
+// TestWhoeverLeftIsNotServed: an append whose client was told that its outcome is
+// unknown is not stored again; the client may have asked another node since.
+func TestWhoeverLeftIsNotServed(t *testing.T) {
+	w := newWorld(t)
+	f := &freezer{frozen: make(chan struct{}), thawed: make(chan struct{}), whole: true}
+	log := &freezable{Log: w.log.Peer(), f: f, before: f.at, after: func() {}}
+	n, other := w.startOn(log, nil), w.start(nil)
+	n.create(t, "s", "text/plain")
+	ctx, leave := context.WithCancel(t.Context())
+	f.armed.Store(true)
+	answer := make(chan error, 1)
+	go func() {
+		_, err := n.Append(ctx, "s", &stream.AppendRequest{Records: records("x")})
+		answer <- err
+	}()
+	<-f.frozen
+	leave()
+	require.Equal(t, stream.CodeOutcomeUnknown, codeOf(t, <-answer))
+	other.depart(t, n)
+	other.append(t, "s", "x")
+	close(f.thawed)
+	n.append(t, "s", "y")
+	require.Equal(t, []string{"x", "y"}, n.read(t, "s", 0, 1<<20))
+	require.Zero(t, n.InFlight())
 }
 
 // TestAMoveIsBrokenOff while the log has not decided a commit: that one is still

@@ -38,6 +38,7 @@ type node struct {
 	upkeep  *upkeep.Upkeep
 	seals   *sealMetrics
 
+	combiner  combiner
 	standing  standing
 	address   string // where other nodes reach it; may be empty
 	temporary string // a folder that goes with the node
@@ -67,7 +68,7 @@ func startNode(ctx context.Context, c *config, address string) (_ *node, err err
 	if err := n.openLog(ctx, c); err != nil {
 		return nil, err
 	}
-	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows}
+	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows, Combiner: n.combine(c)}
 	hasten(&log)
 	n.replica, err = replica.Open(ctx, log)
 	if err != nil {
@@ -201,6 +202,7 @@ func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
+	n.keepCombining(ctx)
 	n.background.Go(func() { n.upkeep.Run(ctx) })
 	n.background.Go(func() { n.heartbeat(ctx, min(heartbeatEvery, c.nodeTimeout/beatsPerTimeout)) })
 	n.background.Go(func() { n.probe(ctx) })
@@ -251,7 +253,7 @@ func (n *node) healthy() error {
 	if err := n.replica.Err(); err != nil {
 		return err
 	}
-	if n.engine.Moving() {
+	if n.engine.Moving() || n.engine.Identity().Epoch != uint64(n.standing.now.Load().Epoch) {
 		return errors.New("this node was taken for gone and registers anew")
 	}
 	if err := n.engine.Storage(); err != nil {
@@ -278,6 +280,9 @@ func (n *node) stop(ctx context.Context) {
 	if n.replica != nil {
 		n.depart(ctx)
 		n.replica.Close()
+	}
+	if n.combiner.local != nil {
+		n.combiner.local.Close()
 	}
 	if n.cache != nil {
 		n.cache.Close()
