@@ -71,6 +71,40 @@ func (c *conn) exchange(request []byte) (status int, reusable bool, err error) {
 	return h.status, err == nil && !h.close && !body.untilClose(), err
 }
 
+// redialed is a connection to a target that is opened when it is needed, and
+// again after it broke. It belongs to one goroutine.
+type redialed struct {
+	target  *target
+	conn    *conn // nil: it is not open
+	release func()
+}
+
+// dial opens the connection unless it is open.
+func (r *redialed) dial(ctx context.Context) (err error) {
+	if r.conn == nil {
+		r.conn, r.release, err = dial(ctx, r.target.url)
+	}
+	return err
+}
+
+func (r *redialed) exchange(ctx context.Context, request []byte) (status int, err error) {
+	if err := r.dial(ctx); err != nil {
+		return 0, err
+	}
+	status, reusable, err := r.conn.exchange(request)
+	if !reusable {
+		r.close()
+	}
+	return status, err
+}
+
+func (r *redialed) close() {
+	if r.conn != nil {
+		r.release()
+		r.conn = nil
+	}
+}
+
 // header is what matters of a response's header.
 type header struct {
 	status  int

@@ -3,6 +3,7 @@ package loadgen
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -86,6 +87,19 @@ func (r *appendRequest) make(t *target, i int) {
 func (r *appendRequest) digits(t *target, m int) []byte {
 	at := len(r.dst) - len(t.body) + r.marks[m]
 	return r.dst[at : at+markDigits]
+}
+
+// bareRequest is a request about stream i without a body, behind dst. A PUT
+// names the type of the stream.
+func (t *target) bareRequest(dst []byte, method string, i int) []byte {
+	dst = append(append(dst, method...), ' ')
+	dst = append(dst, t.root...)
+	dst = strconv.AppendInt(dst, int64(i), 10)
+	dst = append(append(dst, " HTTP/1.1\r\nHost: "...), t.url.Host...)
+	if method == http.MethodPut {
+		dst = append(append(dst, "\r\nContent-Length: 0\r\nContent-Type: "...), t.contentType...)
+	}
+	return append(dst, "\r\n\r\n"...)
 }
 
 // liveRequest follows stream i from its tail on.

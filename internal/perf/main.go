@@ -33,6 +33,7 @@ func run(ctx context.Context) error {
 	pattern := flag.String("rows", ".", "measure the rows whose name matches this regular expression")
 	duration := flag.Duration("duration", 5*time.Second, "how long each load lasts")
 	profiles := flag.String("profile", "", "write CPU, allocation, block and mutex profiles of the servers into this `folder`")
+	binary := flag.String("binary", "", "measure this `picomq`, built with the tag failpoint, and build none")
 	list := flag.Bool("list", false, "print the rows and end")
 	flag.Parse()
 	selected, err := choose(*pattern)
@@ -45,7 +46,7 @@ func run(ctx context.Context) error {
 		}
 		return nil
 	}
-	w, err := newWorld(ctx, *duration, *profiles)
+	w, err := newWorld(ctx, *duration, *profiles, *binary)
 	if err != nil {
 		return err
 	}
