@@ -21,8 +21,8 @@ type WriterConfig struct {
 	Identity Identity
 
 	// Interval is the least time between two seals, unless a group is full: the
-	// knob between latency and the price of puts. 0 means none. Usual are 1 ms
-	// for local buckets and 50 ms for clouds.
+	// knob between latency and the price of puts. 0 means none, as is usual for
+	// local buckets; for clouds 50 ms is.
 	Interval time.Duration
 
 	// Slots is how many uploads run at a time. Default 8, at most 1024.

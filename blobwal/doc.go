@@ -6,7 +6,7 @@
 // durable is handed to a callback, and what its records mean is decided there.
 //
 //	w, err := blobwal.NewWriter(blobwal.WriterConfig{
-//		Bucket: bucket, Identity: identity, Interval: time.Millisecond,
+//		Bucket: bucket, Identity: identity, Interval: 50 * time.Millisecond,
 //		Sealed: func(s *blobwal.Sealed) { propose(s) },
 //	})
 //	err = w.Add(&blobwal.Append{Stream: id, Records: records})
@@ -110,11 +110,17 @@
 //
 // Appends are grouped by stream: streams in the order of their first append,
 // appends of one stream in the order they came. A group is sealed, given the
-// next sequence, when it holds something, one of [WriterConfig].Slots uploads is
-// free, and since the last seal at least max(P/Slots, Interval) has passed, P
-// being the moving mean put time; a full group as soon as an upload is free. So
-// an append after a pause never waits, and under load the puts are spread
-// evenly over the time a put takes.
+// next sequence, when it holds something and one of [WriterConfig].Slots uploads
+// is free, and
+//
+//   - no upload is under way: at once;
+//   - else when since the last seal max(P/Slots, 1 ms) has passed, P being the
+//     moving mean put time;
+//   - but never within [WriterConfig].Interval of the last seal, if one is set;
+//   - a full group is sealed without regard to these times.
+//
+// So a lone client never waits, nor does an append after a pause, and under load
+// the puts are spread evenly over the time a put takes.
 //
 // A put is create-only. "It exists" is success when the bytes are equal (our
 // own answer was lost) and fatal when they are not (another process uses our

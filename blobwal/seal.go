@@ -2,6 +2,10 @@ package blobwal
 
 import "time"
 
+// pace is the least time between two seals while an upload is under way. What
+// comes within it shares the puts that it would otherwise crowd.
+const pace = time.Millisecond
+
 // sealInput is everything that decides when the buffer becomes a segment.
 type sealInput struct {
 	buffered  bool          // something waits
@@ -19,7 +23,9 @@ const sealNever time.Duration = -1
 
 // sealWait is how long to wait before sealing: 0 is now.
 //
-// The gap is meanPut/slots because that keeps all slots busy and evenly apart
+// While nothing is under way there is nothing to share, so that a lone client,
+// who sends its next append when the last is answered, waits for no timer. Else
+// the gap is meanPut/slots because that keeps all slots busy and evenly apart
 // under load: shorter gaps would use up the slots with small segments and then
 // stall for a whole put, longer ones leave slots idle. It counts from the last
 // seal, not from the first append of the buffer, so that an append after a
@@ -28,11 +34,14 @@ func sealWait(in sealInput) time.Duration {
 	if !in.buffered || in.free == 0 {
 		return sealNever
 	}
-	gap := max(in.meanPut/time.Duration(in.slots), in.interval)
-	if in.full || in.sinceSeal >= gap {
+	if in.full {
 		return 0
 	}
-	return gap - in.sinceSeal
+	gap := in.interval
+	if in.free < in.slots {
+		gap = max(gap, in.meanPut/time.Duration(in.slots), pace)
+	}
+	return max(gap-in.sinceSeal, 0)
 }
 
 // meanWeight is the share of the newest put in the moving mean: one eighth

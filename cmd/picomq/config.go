@@ -48,12 +48,9 @@ type config struct {
 	pprof           bool
 }
 
-// Intervals between seals: short where a put costs a millisecond, longer where
-// each put costs money.
-const (
-	localInterval = time.Millisecond
-	cloudInterval = 50 * time.Millisecond
-)
+// cloudInterval is the least time between two seals where each put costs money.
+// Elsewhere there is none.
+const cloudInterval = 50 * time.Millisecond
 
 // places are the flags that say where things are kept.
 func (c *config) places(f *pflag.FlagSet) {
@@ -68,7 +65,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.adminListen, "admin-listen", "127.0.0.1:4438", "address of health, readiness and metrics; empty for none")
 	f.Uint32Var(&c.nodeID, "node-id", 0, "force this node number (default: given by the log, remembered in --data)")
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
-	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 1ms for file and mem, 50ms for clouds)")
+	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 0 for file and mem, 50ms for clouds)")
 	f.IntVar(&c.walUploads, "wal-uploads", 8, "segments uploaded at once, 1 to 256")
 	f.Int64Var(&c.maxBody, "max-body", 8<<20, "largest request body in bytes")
 	f.Int64Var(&c.cacheBytes, "cache-bytes", 0, "memory for recent segments and read blocks (default 256 MiB, or a quarter of GOMEMLIMIT when that is less)")
@@ -148,11 +145,8 @@ func (c *config) fillDefaults() error {
 	if err != nil || bucket.Scheme == "" {
 		return fmt.Errorf("--storage %q: want a URL such as file:///var/lib/picomq or mem://", c.storage)
 	}
-	if c.walInterval == 0 {
+	if local := bucket.Scheme == "file" || bucket.Scheme == "mem"; c.walInterval == 0 && !local {
 		c.walInterval = cloudInterval
-		if bucket.Scheme == "file" || bucket.Scheme == "mem" {
-			c.walInterval = localInterval
-		}
 	}
 	if c.cacheBytes == 0 {
 		c.cacheBytes = memoryShare(256<<20, 4)
