@@ -55,7 +55,7 @@ func (l *load) append(ctx context.Context, c *redialed, request *appendRequest, 
 	request.make(l.target, stream)
 	sent := time.Since(l.began)
 	for m := range request.marks {
-		stamp(request.digits(l.target, m), sent)
+		stamp(request.digits(m), sent)
 	}
 	status, err := c.exchange(ctx, request.dst)
 	switch {
