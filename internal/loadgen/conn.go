@@ -53,6 +53,9 @@ func dial(ctx context.Context, u *url.URL) (c *conn, release func(), err error) 
 	return &conn{Conn: raw, in: bufio.NewReaderSize(raw, maxHeaderLine)}, release, nil
 }
 
+// methodHead begins requests whose answers have no body, whatever they say.
+var methodHead = []byte("HEAD ")
+
 // exchange sends a request and reads its answer to the end. After an error, or
 // when reusable is false, the connection is of no more use.
 func (c *conn) exchange(request []byte) (status int, reusable bool, err error) {
@@ -65,6 +68,9 @@ func (c *conn) exchange(request []byte) (status int, reusable bool, err error) {
 	h, err := c.readHeader()
 	if err != nil {
 		return 0, false, err
+	}
+	if bytes.HasPrefix(request, methodHead) {
+		return h.status, !h.close, nil
 	}
 	body := c.body(h)
 	_, err = io.Copy(io.Discard, body)
