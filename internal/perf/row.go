@@ -47,6 +47,20 @@ func share(what, unit string, measured, baseline, least float64) line {
 	}
 }
 
+// times is a line whose aim is at most so many times its baseline.
+func times(what, unit string, measured, baseline, most float64) line {
+	l := beside(what, unit, measured, baseline)
+	l.aim, l.met = fmt.Sprintf("at most %.3g ×", most), measured <= most*baseline
+	return l
+}
+
+// beside is a line that aims at nothing.
+func beside(what, unit string, measured, baseline float64) line {
+	return line{
+		what: what, measured: figure(measured, unit), baseline: figure(baseline, unit), ratio: fmt.Sprintf("%.2f ×", measured/baseline),
+	}
+}
+
 // figure prints a number with three significant digits or all before the point.
 func figure(v float64, unit string) string {
 	switch {
