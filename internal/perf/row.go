@@ -54,6 +54,16 @@ func times(what, unit string, measured, baseline, most float64) line {
 	return l
 }
 
+// atMost is a line whose aim is a figure of its own.
+func atMost(what, unit string, measured, most float64) line {
+	return line{what: what, measured: figure(measured, unit), aim: "at most " + figure(most, unit), met: measured <= most}
+}
+
+// atLeast is the same of a rate.
+func atLeast(what, unit string, measured, least float64) line {
+	return line{what: what, measured: figure(measured, unit), aim: "at least " + figure(least, unit), met: measured >= least}
+}
+
 // beside is a line that aims at nothing.
 func beside(what, unit string, measured, baseline float64) line {
 	return line{

@@ -24,6 +24,7 @@ type world struct {
 	folder   string // goes with the world
 	servers  []func()
 	made     int
+	filled   map[string]string // folders that rows share, by what is in them
 }
 
 // newWorld makes a world and builds its binary, unless it is given one.
