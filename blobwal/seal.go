@@ -2,10 +2,6 @@ package blobwal
 
 import "time"
 
-// pace is the least time between two seals while an upload is under way. What
-// comes within it shares the puts that it would otherwise crowd.
-const pace = time.Millisecond
-
 // sealInput is everything that decides when the buffer becomes a segment.
 type sealInput struct {
 	buffered  bool          // something waits
@@ -14,6 +10,7 @@ type sealInput struct {
 	slots     int           // all of them
 	sinceSeal time.Duration // since the last seal; very long before the first
 	interval  time.Duration // at least this between two seals
+	pace      time.Duration // at least this as well while an upload is under way
 	meanPut   time.Duration // moving mean of what a put takes
 }
 
@@ -27,7 +24,9 @@ const sealNever time.Duration = -1
 // who sends its next append when the last is answered, waits for no timer. Else
 // the gap is meanPut/slots because that keeps all slots busy and evenly apart
 // under load: shorter gaps would use up the slots with small segments and then
-// stall for a whole put, longer ones leave slots idle. It counts from the last
+// stall for a whole put, longer ones leave slots idle. Puts that share a disk
+// wait for each other, so that there every gap is too short which is shorter
+// than a put: the pace says so. The gap counts from the last
 // seal, not from the first append of the buffer, so that an append after a
 // pause is sealed at once.
 func sealWait(in sealInput) time.Duration {
@@ -39,7 +38,7 @@ func sealWait(in sealInput) time.Duration {
 	}
 	gap := in.interval
 	if in.free < in.slots {
-		gap = max(gap, in.meanPut/time.Duration(in.slots), pace)
+		gap = max(gap, in.meanPut/time.Duration(in.slots), in.pace)
 	}
 	return max(gap-in.sinceSeal, 0)
 }

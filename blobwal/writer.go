@@ -160,7 +160,7 @@ func (w *Writer) pump(now time.Time) {
 func (w *Writer) sealInput(now time.Time) sealInput {
 	in := sealInput{
 		buffered: len(w.queue) > 0, free: w.free, slots: w.config.Slots,
-		sinceSeal: now.Sub(w.lastSeal), interval: w.config.Interval, meanPut: w.meanPut,
+		sinceSeal: now.Sub(w.lastSeal), interval: w.config.Interval, pace: w.config.Pace, meanPut: w.meanPut,
 	}
 	if in.buffered {
 		oldest := w.queue[0]

@@ -98,7 +98,7 @@ func TestALoneClientWaitsForNoTimer(t *testing.T) {
 func TestAppendsBesideAnUploadShareTheNext(t *testing.T) {
 	for name, test := range map[string]struct{ put, second time.Duration }{
 		"a short put": {put: 400 * time.Microsecond, second: 400 * time.Microsecond},
-		"a long put":  {put: 4 * time.Millisecond, second: pace},
+		"a long put":  {put: 4 * time.Millisecond, second: time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

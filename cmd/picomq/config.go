@@ -31,6 +31,7 @@ type config struct {
 	nodeID          uint32
 	clusterID       string
 	walInterval     time.Duration
+	walPace         time.Duration // follows from storage; 0 for the writer's default
 	walUploads      int
 	maxBody         int64
 	cacheBytes      int64
@@ -48,9 +49,14 @@ type config struct {
 	pprof           bool
 }
 
-// cloudInterval is the least time between two seals where each put costs money.
-// Elsewhere there is none.
-const cloudInterval = 50 * time.Millisecond
+const (
+	// cloudInterval is the least time between two segments where each put costs
+	// money. Elsewhere there is none.
+	cloudInterval = 50 * time.Millisecond
+	// diskPace keeps small segments from being put side by side on a disk, whose
+	// syncs wait for each other. It is longer than a put.
+	diskPace = 20 * time.Millisecond
+)
 
 // places are the flags that say where things are kept.
 func (c *config) places(f *pflag.FlagSet) {
@@ -145,7 +151,10 @@ func (c *config) fillDefaults() error {
 	if err != nil || bucket.Scheme == "" {
 		return fmt.Errorf("--storage %q: want a URL such as file:///var/lib/picomq or mem://", c.storage)
 	}
-	if local := bucket.Scheme == "file" || bucket.Scheme == "mem"; c.walInterval == 0 && !local {
+	switch {
+	case bucket.Scheme == "file":
+		c.walPace = diskPace
+	case bucket.Scheme != "mem" && c.walInterval == 0:
 		c.walInterval = cloudInterval
 	}
 	if c.cacheBytes == 0 {
