@@ -16,6 +16,7 @@ var rows = []row{
 	appendsRow,
 	sse1000Row, sse10000Row, idleRow,
 	ingestBinaryRow, ingestJSONRow,
+	createsRow, listRow, flatRow, restRow,
 }
 
 func main() {
