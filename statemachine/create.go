@@ -155,6 +155,7 @@ func (s *State) occupy(p place, r row, name string, extents []Extent, d *side) {
 	p.page.extents[p.at] = extents
 	p.page.sides[p.at] = d
 	p.page.live++
+	p.page.changes++
 	s.counts.Streams++
 	s.countExpiring(p, 1)
 	if r.deleted() {

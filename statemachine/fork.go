@@ -166,6 +166,7 @@ func (s *State) bury(id stream.ID, p place) {
 	r.flags = r.flags&^(flagClosed|flagStreamSeq|flagRetained) | flagDeleted
 	*p.extents() = nil
 	p.page.sides[p.at] = &side{fork: old.fork, forks: old.forks}
+	p.page.changes++
 	lock.Unlock()
 	s.items += s.hashStream(id, p)
 	s.counts.Deleted++

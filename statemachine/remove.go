@@ -108,9 +108,12 @@ func (s *State) releaseProducers(d *side) {
 // countExpiring adds the stream to those that can expire, or with -1 takes it
 // out, if it is one. The page is locked.
 func (s *State) countExpiring(p place, by int) {
-	if p.row().canExpire() {
-		p.page.expiring += by
-		s.counts.Expiring += uint64(by)
+	if !p.row().canExpire() {
+		return
+	}
+	s.counts.Expiring += uint64(by)
+	if by > 0 {
+		p.page.deadlines.lower(p.row())
 	}
 }
 
@@ -118,6 +121,7 @@ func (s *State) countExpiring(p place, by int) {
 func (s *State) vacate(p place) {
 	s.counts.Streams--
 	p.page.live--
+	p.page.changes++
 	s.countExpiring(p, -1)
 	if p.row().deleted() {
 		s.counts.Deleted--
