@@ -103,9 +103,10 @@ func (s *State) copyRow(id stream.ID, p place) rowCopy {
 	return c
 }
 
-// keepSegment lets a running snapshot have a segment's row before it changes.
-// The row is locked.
+// keepSegment lets a running snapshot have a segment's row before it changes,
+// and notes that one does. The row is locked.
 func (s *State) keepSegment(slot uint32, page *segmentPage) {
+	s.segmented = s.index
 	at := int(slot % pageRows)
 	if s.running == nil || uint64(slot) >= s.running.slots || !page.capture.wants(s.running.generation, at) {
 		return

@@ -189,7 +189,11 @@ func (s *State) removeSegment(slot uint32) {
 	lock.Unlock()
 	heap.Push(&s.free, slot)
 	s.lowerSlots()
-	if page.live == 0 && (s.running == nil || n*pageRows >= s.running.slots) {
+	switch {
+	case page.live > 0:
+	case s.running != nil && n*pageRows < s.running.slots:
+		s.emptiedSegments = append(s.emptiedSegments, n)
+	default:
 		s.segments.put(n, nil)
 	}
 }

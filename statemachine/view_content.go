@@ -3,6 +3,7 @@ package statemachine
 import (
 	"sync"
 
+	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -60,6 +61,11 @@ func (v View) Segment(slot uint32) (Segment, bool) {
 	segment := page.rows[slot%pageRows]
 	return segment, segment.Epoch != 0
 }
+
+// Segmented is the index of the last applied entry that changed anything about a
+// segment, how much extents have of it included: until it grows, all segments are
+// as they were. The state of a snapshot takes that of its own.
+func (v View) Segmented() commands.Index { return commands.Index(v.s.public.segmented.Load()) }
 
 // Slotted is a segment and its slot.
 type Slotted struct {
