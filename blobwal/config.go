@@ -56,6 +56,11 @@ type WriterConfig struct {
 	// Deadline bounds an upload with all its tries. Default 30 s.
 	Deadline time.Duration
 
+	// Hedge has a segment put a second time, beside the first, when that takes
+	// unusually long: for buckets behind a network, where a few requests in a
+	// hundred do.
+	Hedge bool
+
 	// Sealed is given every segment, uploaded or given up, in the order that the
 	// package comment promises. It is never called concurrently and must not
 	// block or call back into the writer's Close.

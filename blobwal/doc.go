@@ -129,6 +129,13 @@
 // then the sequence is given up: it will never be written to again by this
 // writer, but the object may exist, and whoever commits must rule it out.
 //
+// With [WriterConfig].Hedge a segment's put that takes longer than both what 95 %
+// of the last 128 took and twice their median is made once more beside the first,
+// with the same key and bytes. The first success counts, also that of finding our
+// own object there, and the other put is broken off. At most one put in twenty is
+// hedged, so that a bucket which is slow for all is not asked for more than a
+// twentieth more. Packed objects are not.
+//
 // Segments are delivered to [WriterConfig].Sealed in an order such that one
 // comes after every earlier one that shares a stream with it, whether those
 // were uploaded or given up. Segments without a common stream never wait for

@@ -21,7 +21,7 @@ const (
 type API struct {
 	config      Config
 	handler     http.Handler
-	common      http.Header // of every response
+	common      commonHeaders
 	events      *eventCache
 	subscribers atomic.Int64
 	bodies      atomic.Int64 // bytes of request bodies in memory now
@@ -40,7 +40,7 @@ func New(config Config) (*API, error) {
 	config = config.withDefaults()
 	a := &API{
 		config:   config,
-		common:   commonHeaders(config),
+		common:   newCommonHeaders(config),
 		events:   newEventCache(config.EventCacheBytes, config.Metrics),
 		requests: newRequestIDs(),
 	}
@@ -61,13 +61,22 @@ func (a *API) Drain() { a.drain() }
 // router tells the protocols apart. Paths are matched as they were sent:
 // cleaning them would answer POST with a redirect and take "%2F" for a slash.
 func (a *API) router() http.Handler {
-	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	router.PathPrefix(durableRoot).HandlerFunc(a.serveDurable)
-	router.PathPrefix(picoRoot).HandlerFunc(a.servePico)
-	return router
+	routes := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	routes.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return isDurable(r) }).HandlerFunc(a.serveDurable)
+	routes.NewRoute().HandlerFunc(a.servePico)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The router itself would copy the request twice, to keep variables in it
+		// that these routes do not have.
+		var match mux.RouteMatch
+		if !routes.Match(r, &match) {
+			http.NotFound(w, r)
+			return
+		}
+		match.Handler.ServeHTTP(w, r)
+	})
 }
 
-// isDurable tells whether a request speaks Durable Streams, as the router does.
+// isDurable tells whether a request speaks Durable Streams.
 func isDurable(r *http.Request) bool { return strings.HasPrefix(r.URL.EscapedPath(), durableRoot) }
 
 func protocolOf(r *http.Request) string {

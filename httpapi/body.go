@@ -40,7 +40,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, a.bodyError(err)
 	}
-	a.config.Metrics.bodyBytes.WithLabelValues("in").Add(float64(len(body)))
+	a.config.Metrics.bodyIn.Add(float64(len(body)))
 	return body, nil
 }
 

@@ -9,7 +9,8 @@ import (
 // about it. It is the ResponseWriter that every handler is given.
 type exchange struct {
 	http.ResponseWriter
-	in      *arrival      // the request's body; nil without one
+	in      arrival       // the request's body
+	served  http.Request  // the request with that body; zero without one
 	timeout time.Duration // of the first write; longer responses take more
 	status  int           // 0 until the header is written
 	written int64
@@ -55,7 +56,9 @@ func allowWrite(w http.ResponseWriter, d time.Duration) {
 }
 
 // awaitQuietly takes a deadline back while nothing is written: an HTTP/2 stream
-// would be reset when it passes, though nobody is late.
+// would be reset when it passes, though nobody is late. An HTTP/1 connection may
+// keep that of its last response, which nothing looks at before the next one
+// sets its own, except an invitation to send the body.
 func awaitQuietly(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 }

@@ -33,6 +33,7 @@ type config struct {
 	walInterval     time.Duration
 	walPace         time.Duration // follows from storage; 0 for the writer's default
 	walUploads      int
+	walHedge        string // auto, on or off
 	maxBody         int64
 	cacheBytes      int64
 	longPollTimeout time.Duration
@@ -73,6 +74,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
 	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 0 for file and mem, 50ms for clouds)")
 	f.IntVar(&c.walUploads, "wal-uploads", 8, "segments uploaded at once, 1 to 256")
+	f.StringVar(&c.walHedge, "wal-hedge", "auto", "put a segment a second time when that takes unusually long: on, off, or auto: for clouds")
 	f.Int64Var(&c.maxBody, "max-body", 8<<20, "largest request body in bytes")
 	f.Int64Var(&c.cacheBytes, "cache-bytes", 0, "memory for recent segments and read blocks (default 256 MiB, or a quarter of GOMEMLIMIT when that is less)")
 	f.DurationVar(&c.longPollTimeout, "long-poll-timeout", 25*time.Second, "how long a long poll waits")
@@ -104,6 +106,7 @@ func (c *config) validate() error {
 	}{
 		{c.walInterval >= 0 && c.walInterval <= time.Minute, fmt.Sprintf("--wal-interval %v: between 0 and 1m", c.walInterval)},
 		{c.walUploads >= 1 && c.walUploads <= 256, fmt.Sprintf("--wal-uploads %d: between 1 and 256", c.walUploads)},
+		{c.walHedge == "auto" || c.walHedge == "on" || c.walHedge == "off", fmt.Sprintf("--wal-hedge %q: auto, on or off", c.walHedge)},
 		{c.maxBody >= 1 && c.maxBody <= 128<<20, fmt.Sprintf("--max-body %d: between 1 and 134217728 bytes", c.maxBody)},
 		{c.cacheBytes >= 1<<20, fmt.Sprintf("--cache-bytes %d: at least 1048576", c.cacheBytes)},
 		{c.longPollTimeout > 0, fmt.Sprintf("--long-poll-timeout %v: more than 0", c.longPollTimeout)},
@@ -151,16 +154,27 @@ func (c *config) fillDefaults() error {
 	if err != nil || bucket.Scheme == "" {
 		return fmt.Errorf("--storage %q: want a URL such as file:///var/lib/picomq or mem://", c.storage)
 	}
-	switch {
-	case bucket.Scheme == "file":
-		c.walPace = diskPace
-	case bucket.Scheme != "mem" && c.walInterval == 0:
-		c.walInterval = cloudInterval
-	}
+	c.placeWriter(bucket.Scheme)
 	if c.cacheBytes == 0 {
 		c.cacheBytes = memoryShare(256<<20, 4)
 	}
 	return nil
+}
+
+// placeWriter sets what the writer of segments should know of its bucket.
+func (c *config) placeWriter(scheme string) {
+	switch scheme {
+	case "file":
+		c.walPace = diskPace
+	case "mem":
+	default:
+		if c.walInterval == 0 {
+			c.walInterval = cloudInterval
+		}
+		if c.walHedge == "auto" {
+			c.walHedge = "on"
+		}
+	}
 }
 
 // logFile is the SQLite file of a log that is kept in the data folder.

@@ -25,6 +25,7 @@ var badFlags = map[string][]string{
 	"storage":           {"ftp://x", "nonsense", "::", "file:///dev/null/bucket", "s3://bucket"},
 	"node-id":           {"x", "-1", "4294967296"},
 	"wal-interval":      {"soon", "-1s", "2m"},
+	"wal-hedge":         {"", "yes"},
 	"wal-uploads":       {"0", "257", "many"},
 	"max-body":          {"0", "-1", "2000000000", "8MB"},
 	"cache-bytes":       {"1", "-1", "much"},

@@ -14,6 +14,7 @@ import (
 // rows are what there is to measure, in the order of the table.
 var rows = []row{
 	appendsRow,
+	loneRow, loneSlowRow, appendsSlowRow,
 	sse1000Row, sse10000Row, idleRow,
 	ingestBinaryRow, ingestJSONRow,
 	createsRow, listRow, flatRow, restRow,
