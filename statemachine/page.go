@@ -137,7 +137,7 @@ type streamPage struct {
 	deadlines deadlines // of its streams
 	rows      *[pageRows]row
 	names     [pageRows]string
-	extents   [pageRows][]Extent
+	extents   [pageRows]extents
 	sides     [pageRows]*side
 }
 
@@ -153,9 +153,9 @@ type place struct {
 	at   int
 }
 
-func (p place) row() *row          { return &p.page.rows[p.at] }
-func (p place) side() *side        { return p.page.sides[p.at] }
-func (p place) extents() *[]Extent { return &p.page.extents[p.at] }
+func (p place) row() *row         { return &p.page.rows[p.at] }
+func (p place) side() *side       { return p.page.sides[p.at] }
+func (p place) extents() *extents { return &p.page.extents[p.at] }
 
 // makeSide is the side, made when there is none yet. The row is locked.
 func (p place) makeSide() *side {

@@ -73,7 +73,7 @@ func (s *State) remove(id stream.ID, p place) {
 // a fork.
 func (s *State) removeOne(id stream.ID, p place) (fork *stream.Fork) {
 	n := id.Dense() / pageRows
-	contentType, extents, d := p.row().contentType, *p.extents(), p.side()
+	contentType, rows, d := p.row().contentType, p.extents().rows, p.side()
 	s.names.remove(p.page.names[p.at])
 	s.items -= s.hashStream(id, p)
 	lock := s.streams.lock(n)
@@ -81,7 +81,7 @@ func (s *State) removeOne(id stream.ID, p place) (fork *stream.Fork) {
 	s.keepRow(id, p)
 	s.vacate(p)
 	lock.Unlock()
-	s.referAll(extents, -1) // no reader comes upon these any more
+	s.referAll(rows, -1) // no reader comes upon these any more
 	s.types.release(contentType)
 	s.releaseProducers(d)
 	if p.page.live == 0 {
@@ -131,7 +131,7 @@ func (s *State) vacate(p place) {
 	}
 	*p.row() = row{}
 	p.page.names[p.at] = ""
-	p.page.extents[p.at] = nil
+	p.page.extents[p.at] = extents{}
 	p.page.sides[p.at] = nil
 }
 

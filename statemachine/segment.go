@@ -154,7 +154,7 @@ func (s *State) addReferences(slot uint32, g *Segment, extents int32, bytes int6
 // by is -1 instead of 1, is gone. There may be millions, in the order of their
 // segments: those of one segment are counted at once, and a page of segments is
 // locked once.
-func (s *State) referAll(extents []Extent, by int32) {
+func (s *State) referAll(extents []stored, by int32) {
 	s.counts.Extents += uint64(int64(by) * int64(len(extents)))
 	for len(extents) > 0 {
 		n := uint64(extents[0].Segment / pageRows)

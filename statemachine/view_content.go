@@ -36,14 +36,15 @@ func (v View) Extents(id stream.ID, from stream.Offset, max int) []Located {
 		return nil
 	}
 	defer lock.RUnlock()
-	extents := *p.extents()
-	rest := extents[holding(extents, from):]
+	at, first := p.extents().find(p.row().start, from)
+	rest := p.extents().rows[at:]
 	rest = rest[:min(len(rest), max)]
 	located := make([]Located, len(rest))
 	for i, e := range rest {
 		// The extent keeps its segment while the row is locked.
-		located[i].Extent = e
+		located[i].Extent = e.from(first)
 		located[i].In, _ = v.Segment(e.Segment)
+		first += e.count()
 	}
 	return located
 }

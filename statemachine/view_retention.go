@@ -95,7 +95,8 @@ func (v View) overdue(id stream.ID, defaults stream.Retention, now stream.Time) 
 		return o, math.MaxInt64, false
 	}
 	defer lock.RUnlock()
-	r, extents := p.row(), *p.extents()
+	r, x := p.row(), p.extents()
+	extents := x.rows
 	if len(extents) == 0 {
 		return o, math.MaxInt64, false
 	}
@@ -124,7 +125,7 @@ func (v View) overdue(id stream.ID, defaults stream.Retention, now stream.Time) 
 		in, _ := v.Segment(extents[from].Segment)
 		o.Aged = in.Oldest < now-age
 	}
-	o.To = extents[from].First
+	o.To = x.offset(r.start, from)
 	if o.To > r.start || o.Aged || o.Excess > 0 {
 		return o, math.MinInt64, true
 	}
@@ -134,7 +135,7 @@ func (v View) overdue(id stream.ID, defaults stream.Retention, now stream.Time) 
 // aged is how many extents have nothing but records from before a time. Times
 // never fall from record to record, so one that has ends all before it, which
 // may share their segments with newer records of other streams.
-func (v View) aged(extents []Extent, oldest stream.Time) (n int) {
+func (v View) aged(extents []stored, oldest stream.Time) (n int) {
 	for i, e := range extents {
 		in, _ := v.Segment(e.Segment)
 		if in.Oldest >= oldest {
@@ -150,13 +151,13 @@ func (v View) aged(extents []Extent, oldest stream.Time) (n int) {
 // within is from which extent on there surely are so many bytes, or all there are,
 // and how many there are from there on. How many the first has is of no account:
 // what it is said to have beyond the bound is looked for in its blocks.
-func within(extents []Extent, bytes uint64) (at int, held uint64) {
+func within(extents []stored, bytes uint64) (at int, held uint64) {
 	for at = len(extents); at > 0 && held < bytes; {
 		at--
 		if at == 0 {
 			held += uint64(extents[at].Bytes)
 		} else {
-			held += extents[at].atLeast()
+			held += extents[at].from(0).atLeast()
 		}
 	}
 	return at, held
