@@ -23,6 +23,8 @@ type API struct {
 	handler     http.Handler
 	common      commonHeaders
 	events      *eventCache
+	alarms      *alarms
+	spread      atomic.Uint32 // see [subscription.alarm]
 	subscribers atomic.Int64
 	bodies      atomic.Int64 // bytes of request bodies in memory now
 	requests    requestIDs
@@ -42,6 +44,7 @@ func New(config Config) (*API, error) {
 		config:   config,
 		common:   newCommonHeaders(config),
 		events:   newEventCache(config.EventCacheBytes, config.Metrics),
+		alarms:   newAlarms(),
 		requests: newRequestIDs(),
 	}
 	a.draining, a.drain = context.WithCancel(context.Background())
@@ -56,7 +59,10 @@ func (a *API) Handler() http.Handler { return a.handler }
 // polls answer as if their time were over, event streams end after their last
 // whole event. Everything else goes on. Call it before [http.Server.Shutdown],
 // which would otherwise wait for them.
-func (a *API) Drain() { a.drain() }
+func (a *API) Drain() {
+	a.drain()
+	a.alarms.end()
+}
 
 // router tells the protocols apart. Paths are matched as they were sent:
 // cleaning them would answer POST with a redirect and take "%2F" for a slash.

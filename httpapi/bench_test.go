@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/picomq/picomq/internal/memstreams"
 	"github.com/picomq/picomq/stream"
@@ -59,20 +60,32 @@ func BenchmarkDurableRead(b *testing.B) {
 	}
 }
 
+// takesAll is a connection that takes everything at once.
+type takesAll struct{ http.ResponseWriter }
+
+func (takesAll) Write(p []byte) (int, error)      { return len(p), nil }
+func (takesAll) FlushError() error                { return nil }
+func (takesAll) SetWriteDeadline(time.Time) error { return nil }
+
 // BenchmarkSharedEvent is one reader's part of an event that all share.
 func BenchmarkSharedEvent(b *testing.B) {
 	api := benchmarkAPI(b, 1000)
-	f := follower{name: "a", info: api.config.Streams.(canned).chunk.Info, format: durableFormat(typeText, api.newCursor(""))}
-	out := &eventWriter{w: httptest.NewRecorder(), timeout: api.config.WriteTimeout}
-	b.ReportAllocs()
-	for b.Loop() {
-		e, err := api.nextEvent(b.Context(), f, 0, f.info)
-		if err != nil {
-			b.Fatal(err)
-		}
-		out.w.(*httptest.ResponseRecorder).Body.Reset()
-		if err := out.event(e, f.format); err != nil {
-			b.Fatal(err)
-		}
+	for name, format := range map[string]eventFormat{"durable": durableFormat(typeText, api.newCursor("")), "pico": picoEventFormat{}} {
+		b.Run(name, func(b *testing.B) {
+			s := &subscription{
+				api: api, until: time.Now().Add(time.Hour), out: eventWriter{w: &exchange{ResponseWriter: takesAll{}, status: http.StatusOK}, timeout: api.config.WriteTimeout},
+				follower: follower{name: "a", info: api.config.Streams.(canned).chunk.Info, format: format},
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				e, err := s.nextEvent(b.Context(), 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := s.out.event(e, s.format); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

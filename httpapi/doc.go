@@ -46,6 +46,10 @@
 // Every connection ends by itself after [Config.SSEMaxDuration], and readers
 // resume from the last control event they saw.
 //
+// A reader that waits costs its connection, its goroutine and a few hundred
+// bytes: it has no timer and no context of its own ([alarms]), no buffer, and the
+// loop runs where the handlers have returned ([goOn]), on a stack half as large.
+//
 // # Offsets on the wire
 //
 // Pico prints an offset as its decimal number. Durable Streams prints a token

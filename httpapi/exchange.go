@@ -16,6 +16,12 @@ type exchange struct {
 	written int64
 	held    int64 // bytes that the request's body takes in memory, counted in API.bodies
 	live    bool  // it waited for data: its duration says nothing about the service
+	// subscribed is how it is counted among the live readers; empty if it is not.
+	subscribed subscriberKind
+	// rest is what is left of a response after its handler, which the middleware
+	// calls with the request: readers that stay for long then hold no handler's
+	// frames on their stacks.
+	rest func(*http.Request)
 }
 
 // WriteHeader keeps the first final status, and gives the client time from now
@@ -42,10 +48,10 @@ func (e *exchange) Write(p []byte) (int, error) {
 // Unwrap lets [http.ResponseController] reach the connection.
 func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-// markLive excludes a response from the latency histograms.
-func markLive(w http.ResponseWriter) {
+// goOn has the rest of a response made after its handler has returned.
+func goOn(w http.ResponseWriter, rest func(*http.Request)) {
 	if e, ok := w.(*exchange); ok {
-		e.live = true
+		e.rest = rest
 	}
 }
 

@@ -41,6 +41,9 @@ func (a *API) middleware(next http.Handler) http.Handler {
 			return
 		}
 		next.ServeHTTP(e, r)
+		if e.rest != nil {
+			e.rest(r)
+		}
 	})
 }
 
@@ -49,6 +52,7 @@ func (a *API) answered(r *http.Request, e *exchange, took time.Duration) {
 	if e.held != 0 {
 		a.bodies.Add(-e.held)
 	}
+	a.unsubscribe(e)
 	a.config.Metrics.answered(r, e, took)
 	if !a.config.Logger.Enabled(r.Context(), slog.LevelDebug) {
 		return

@@ -26,7 +26,8 @@ type Streams interface {
 	Read(ctx context.Context, name stream.Name, r stream.ReadRequest) (*stream.Chunk, error)
 	// Wait returns when the stream's tail is past r.After, or it is closed, or
 	// it is gone ([stream.CodeNotFound], [stream.CodeDeleted]), or ctx is done
-	// (its error). It keeps a sliding expiry alive while it waits.
+	// (its error), or r.Until is closed: then it returns the stream as it was
+	// last. It keeps a sliding expiry alive while it waits.
 	Wait(ctx context.Context, r stream.WaitRequest) (stream.Info, error)
 	// List returns a page of names.
 	List(ctx context.Context, r stream.ListRequest) (stream.Page, error)

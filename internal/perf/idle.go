@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,37 +35,47 @@ func runIdle(ctx context.Context, w *world) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	measured, baseline, err := alternate(3, func() (each float64, err error) {
-		return growth(ctx, followed, server.AdminURL, func() error { return w.snapshot(ctx, server) })
-	}, func() (float64, error) {
-		return growth(ctx, &feed{url: bare, follow: "/"}, bare, func() error { return nil })
-	})
+	nothing := func() error { return nil }
+	measured, err := growth(ctx, followed, server.AdminURL, func() error { return w.snapshot(ctx, server) })
 	if err != nil {
 		return nil, err
 	}
-	more := measured - baseline
+	baseline, err := growth(ctx, &feed{url: bare, follow: "/"}, bare, nothing)
+	if err != nil {
+		return nil, err
+	}
+	more := measured.sum() - baseline.sum()
 	return []line{{
-		what: "memory of an idle event stream", measured: figure(measured/1024, "KiB"), baseline: figure(baseline/1024, "KiB"),
+		what: "memory of an idle event stream", measured: measured.String(), baseline: baseline.String(),
 		ratio: fmt.Sprintf("%+.2f KiB", more/1024), aim: "at most +6 KiB", met: more <= 6<<10,
 	}}, nil
 }
 
-// growth is how many bytes more a process holds for each of many idle readers.
-func growth(ctx context.Context, f *feed, pprofURL string, during func() error) (float64, error) {
+// memory is what a process holds, or each of its readers, in bytes.
+type memory struct{ heap, stacks float64 }
+
+func (m memory) sum() float64 { return m.heap + m.stacks }
+
+func (m memory) String() string {
+	return fmt.Sprintf("%s (heap %.1f, stacks %.1f)", figure(m.sum()/1024, "KiB"), m.heap/1024, m.stacks/1024)
+}
+
+// growth is what a process holds more for each of many idle readers.
+func growth(ctx context.Context, f *feed, pprofURL string, during func() error) (memory, error) {
 	before, err := memoryOf(ctx, pprofURL)
 	if err != nil {
-		return 0, err
+		return memory{}, err
 	}
 	crowd, err := gather(ctx, f, idleReaders)
 	if err != nil {
-		return 0, err
+		return memory{}, err
 	}
 	defer crowd.disperse()
 	after, err := memoryOf(ctx, pprofURL)
 	if err != nil {
-		return 0, err
+		return memory{}, err
 	}
-	return (after - before) / idleReaders, during()
+	return memory{(after.heap - before.heap) / idleReaders, (after.stacks - before.stacks) / idleReaders}, during()
 }
 
 // snapshot keeps what is on the heap and what all goroutines wait for, if
@@ -79,51 +90,46 @@ func (w *world) snapshot(ctx context.Context, s *process.Server) error {
 	return w.fetch(ctx, s.AdminURL+"/debug/pprof/goroutine", "sse-idle.goroutine")
 }
 
-// memoryOf is the live heap and the stacks of a process, in bytes, after it has
-// collected its garbage. Stacks that have become too large shrink to half with
-// each collection.
-func memoryOf(ctx context.Context, pprofURL string) (bytes float64, err error) {
+// memoryOf is the live heap and the stacks of a process after it has collected
+// its garbage. Stacks that have become too large shrink to half with each
+// collection.
+func memoryOf(ctx context.Context, pprofURL string) (m memory, err error) {
 	for range 4 {
-		if bytes, err = collectedMemory(ctx, pprofURL); err != nil {
-			return 0, err
+		if m, err = collectedMemory(ctx, pprofURL); err != nil {
+			return m, err
 		}
 	}
-	return bytes, nil
+	return m, nil
 }
 
-func collectedMemory(ctx context.Context, pprofURL string) (bytes float64, err error) {
+func collectedMemory(ctx context.Context, pprofURL string) (memory, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, pprofURL+"/debug/pprof/heap?gc=1&debug=1", http.NoBody)
 	if err != nil {
-		return 0, err
+		return memory{}, err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, err
+		return memory{}, err
 	}
 	defer answer.Body.Close()
 	return readMemory(answer.Body)
 }
 
 // readMemory finds the two figures at the end of a heap profile in text.
-func readMemory(r io.Reader) (bytes float64, err error) {
-	found := 0
+func readMemory(r io.Reader) (m memory, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		var n float64
-		for _, format := range []string{"# HeapAlloc = %f", "# Stack = %f"} {
-			if _, err := fmt.Sscanf(lines.Text(), format, &n); err == nil {
-				bytes += n
-				found++
-			}
+		for format, to := range map[string]*float64{"# HeapAlloc = %f": &m.heap, "# Stack = %f": &m.stacks} {
+			_, _ = fmt.Sscanf(lines.Text(), format, to) // most lines say something else
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return 0, err
+		return m, err
 	}
-	if found != 2 {
-		return 0, fmt.Errorf("the heap profile does not say how large heap and stacks are")
+	if m.heap == 0 || m.stacks == 0 {
+		return m, errors.New("the heap profile does not say how large heap and stacks are")
 	}
-	return bytes, nil
+	return m, nil
 }
 
 // serveIdle is an event stream on which nothing happens.
