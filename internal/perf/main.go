@@ -17,7 +17,7 @@ var rows = []row{
 	loneRow, loneSlowRow, appendsSlowRow,
 	sse1000Row, sse10000Row, idleRow,
 	ingestBinaryRow, ingestJSONRow,
-	createsRow, listRow, flatRow, restRow,
+	stateRow, createsRow, listRow, flatRow, restRow,
 }
 
 func main() {
