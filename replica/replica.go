@@ -226,7 +226,7 @@ func (r *Replica) run(ctx context.Context) {
 		case <-r.queue.ready:
 			err = r.drain(ctx)
 		case <-r.log.Wakeups():
-			err = r.tail(ctx)
+			err = r.heard(ctx)
 		case <-r.pull:
 			err = r.tail(ctx)
 		case <-poll.C:
@@ -242,6 +242,15 @@ func (r *Replica) run(ctx context.Context) {
 		}
 		r.maybeSnapshot(ctx)
 	}
+}
+
+// heard reads what others wrote. An exclusive log tells only of this node's own
+// rows, which were applied when they were inserted.
+func (r *Replica) heard(ctx context.Context) error {
+	if r.log.Exclusive() {
+		return r.fenced
+	}
+	return r.tail(ctx)
 }
 
 // learnArchive is how often a node asks how far the log is archived, for its

@@ -19,19 +19,15 @@ func (l *Log) Append(ctx context.Context, in commands.Insert) (commands.Inserted
 	}
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	// Taking the connection first keeps "could not connect" apart from "sent,
-	// and then something happened".
-	conn, err := l.writer.DB.Conn(ctx)
-	if err != nil {
-		return commands.Inserted{}, fmt.Errorf("append %v: %w: connect: %w", in.Origin, commands.ErrNotSent, err)
+	var at commands.Inserted
+	var err error
+	if l.prepared != nil {
+		at, err = l.insert(ctx, l.writer.DB, l.prepared.QueryContext, in)
+	} else {
+		at, err = l.insertConnected(ctx, in)
 	}
-	defer func() { _ = conn.Close() }() // gives it back; nothing is lost with an error
-	at, err := l.insert(ctx, conn, in)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.refusal(ctx, conn, in.Applied))
-	case err != nil:
-		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.dialect.classify(err))
+	if err != nil {
+		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, err)
 	}
 	if l.dialect.exclusive {
 		l.wake()
@@ -39,18 +35,50 @@ func (l *Log) Append(ctx context.Context, in commands.Insert) (commands.Inserted
 	return at, nil
 }
 
-// insert runs the appending statement. It answers sql.ErrNoRows when the
+// insertConnected takes a connection first, which keeps "could not connect"
+// apart from "sent, and then something happened".
+func (l *Log) insertConnected(ctx context.Context, in commands.Insert) (commands.Inserted, error) {
+	conn, err := l.writer.DB.Conn(ctx)
+	if err != nil {
+		return commands.Inserted{}, fmt.Errorf("%w: connect: %w", commands.ErrNotSent, err)
+	}
+	defer func() { _ = conn.Close() }() // gives it back; nothing is lost with an error
+	return l.insert(ctx, conn, func(ctx context.Context, args ...any) (*sql.Rows, error) {
+		return conn.QueryContext(ctx, l.dialect.insert, append(slices.Clone(l.dialect.sending), args...)...)
+	}, in)
+}
+
+// rowQueryer is a connection, or a pool that has one.
+type rowQueryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// insert runs the appending statement by send, and asks db why when the
 // statement's condition refused the row.
-func (l *Log) insert(ctx context.Context, conn *sql.Conn, in commands.Insert) (at commands.Inserted, err error) {
-	at.Row = newRowID()
-	rows, err := conn.QueryContext(ctx, l.dialect.insert, append(slices.Clone(l.dialect.sending),
-		int64(at.Row), int64(in.Origin.Node), int64(in.Origin.Epoch), int64(in.Origin.Seq),
+func (l *Log) insert(ctx context.Context, db rowQueryer, send func(ctx context.Context, args ...any) (*sql.Rows, error), in commands.Insert) (commands.Inserted, error) {
+	row := newRowID()
+	rows, err := send(ctx,
+		int64(row), int64(in.Origin.Node), int64(in.Origin.Epoch), int64(in.Origin.Seq),
 		in.Summary.Kinds, int64(in.Summary.Commands), int64(in.Summary.Appends),
 		int64(commands.PayloadDigest(in.Payload)), in.Payload,
-		int64(in.Applied.Index), int64(in.Applied.Row))...)
-	if err != nil {
-		return at, err
+		int64(in.Applied.Index), int64(in.Applied.Row))
+	var at commands.Inserted
+	if err == nil {
+		at, err = scanInserted(rows)
+		at.Row = row
 	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return commands.Inserted{}, l.refusal(ctx, db, in.Applied)
+	case err != nil:
+		return commands.Inserted{}, l.dialect.classify(err)
+	}
+	return at, nil
+}
+
+// scanInserted reads what the appending statement answered: sql.ErrNoRows when
+// its condition refused the row.
+func scanInserted(rows *sql.Rows) (at commands.Inserted, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	found := false
 	// To the end, not just the one row: SQLite commits in the step after it,
@@ -72,14 +100,14 @@ func (l *Log) insert(ctx context.Context, conn *sql.Conn, in commands.Insert) (a
 
 // refusal says why the statement's condition did not hold: the proposer's last
 // applied row is not there.
-func (l *Log) refusal(ctx context.Context, conn *sql.Conn, applied commands.Position) error {
+func (l *Log) refusal(ctx context.Context, db rowQueryer, applied commands.Position) error {
 	lost := &commands.LostTailError{Applied: applied}
 	var truncated commands.Position
 	const query = `SELECT h.idx, h.row_id, coalesce(c.row_id, 0), a.truncated_idx, a.truncated_row_id
 FROM log_head AS h JOIN log_archive AS a ON a.log = h.log
 LEFT JOIN command_log AS c ON c.log = h.log AND c.idx = $1
 WHERE h.log = 0`
-	err := conn.QueryRowContext(ctx, query, l.args(int64(applied.Index))...).
+	err := db.QueryRowContext(ctx, query, l.args(int64(applied.Index))...).
 		Scan(&lost.Head.Index, &lost.Head.Row, &lost.Found, &truncated.Index, &truncated.Row)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

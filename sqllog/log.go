@@ -2,6 +2,7 @@ package sqllog
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,10 +31,14 @@ type Log struct {
 	dialect dialect
 	writer  *bun.DB
 	reader  *bun.DB // the same as writer on Postgres
-	timeout time.Duration
-	logger  *slog.Logger
-	wakeups chan struct{} // capacity 1: a signal says "since the last one"
-	closers []func() error
+	// prepared is the appending statement, where it costs more to prepare than to
+	// run and the writer has one connection, which needs no network: SQLite. On
+	// Postgres each connection has it under a name, and this is nil.
+	prepared *sql.Stmt
+	timeout  time.Duration
+	logger   *slog.Logger
+	wakeups  chan struct{} // capacity 1: a signal says "since the last one"
+	closers  []func() error
 }
 
 // dialect is what differs between the databases once they are open.

@@ -43,7 +43,7 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 	if err != nil {
 		return nil, err
 	}
-	l = newLog(dialect{exclusive: true, insert: sqliteInsert, truncate: sqliteTruncate, now: sqliteNow, classify: classifySQLite}, options)
+	l = newLog(dialect{exclusive: true, truncate: sqliteTruncate, now: sqliteNow, classify: classifySQLite}, options)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -67,6 +67,10 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 	if err := syncNames(path); err != nil {
 		return l, err
 	}
+	if l.prepared, err = l.writer.DB.PrepareContext(ctx, sqliteInsert); err != nil {
+		return l, fmt.Errorf("%s: prepare the appending statement: %w", path, err)
+	}
+	l.onClose(l.prepared.Close)
 	l.reader, err = l.sqlitePool(path, ReaderPoolSize, "query_only(1)")
 	return l, err
 }
