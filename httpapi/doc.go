@@ -25,11 +25,11 @@
 //
 // A request body is bounded by [Config.MaxBody], the records in it by
 // [stream.MaxRecords], and the memory of all bodies and records together by
-// [Config.BodyBudget]: it is taken as bytes arrive, for records only after
-// they have been counted. A body that does not arrive within
-// [Config.BodyTimeout] is refused; where nobody needs it, because the method
-// takes none or the request is refused already, the answer waits for it
-// [drainTimeout] at most.
+// [Config.BodyBudget]: it is taken as bytes arrive and as records are found. The
+// memory of large bodies is used again once their records are stored. A body that
+// does not arrive within [Config.BodyTimeout] is refused; where nobody needs it,
+// because the method takes none or the request is refused already, the answer
+// waits for it [drainTimeout] at most.
 //
 // A catch-up response of Durable Streams holds at most [maxReadBytes] of bodies,
 // or one record if that is larger. Live readers (long polls and event streams)

@@ -10,6 +10,7 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	in      arrival       // the request's body
+	body    *buffer       // the same once it was read; nil when it is not to be used again
 	served  http.Request  // the request with that body; zero without one
 	timeout time.Duration // of the first write; longer responses take more
 	status  int           // 0 until the header is written
