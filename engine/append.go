@@ -210,10 +210,14 @@ func (e *Engine) decide(ctx context.Context, c commands.Command) outcome {
 	return outcome{time: d.Time, result: d.Results[0].AppendResult}
 }
 
-// propose proposes one command and waits as long as an append waits.
+// propose proposes one command and waits as long as an append waits, or as ctx
+// says.
 func (e *Engine) propose(ctx context.Context, c commands.Command) (replica.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.AppendTimeout)
-	defer cancel()
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.cfg.AppendTimeout)
+		defer cancel()
+	}
 	return e.replica.Propose(ctx, c)
 }
 
