@@ -21,9 +21,15 @@ type WriterConfig struct {
 	Identity Identity
 
 	// Interval is the least time between two seals, unless a group is full: the
-	// knob between latency and the price of puts. 0 means none. Usual are 1 ms
-	// for local buckets and 50 ms for clouds.
+	// knob between latency and the price of puts. 0 means none, as is usual for
+	// local buckets; for clouds 50 ms is.
 	Interval time.Duration
+
+	// Pace is the least time between two seals while an upload is under way, unless
+	// a group is full. Default 1 ms. Where puts wait for each other, as the syncs of
+	// one disk do, a pace longer than a put keeps small segments from being put side
+	// by side: they take longer then and are smaller.
+	Pace time.Duration
 
 	// Slots is how many uploads run at a time. Default 8, at most 1024.
 	Slots int
@@ -49,6 +55,11 @@ type WriterConfig struct {
 
 	// Deadline bounds an upload with all its tries. Default 30 s.
 	Deadline time.Duration
+
+	// Hedge has a segment put a second time, beside the first, when that takes
+	// unusually long: for buckets behind a network, where a few requests in a
+	// hundred do.
+	Hedge bool
 
 	// Sealed is given every segment, uploaded or given up, in the order that the
 	// package comment promises. It is never called concurrently and must not
@@ -92,6 +103,7 @@ type Seal struct {
 }
 
 func (c WriterConfig) withDefaults() WriterConfig {
+	c.Pace = cmp.Or(c.Pace, time.Millisecond)
 	c.Slots = cmp.Or(c.Slots, 8)
 	c.SegmentBytes = cmp.Or(c.SegmentBytes, 4<<20)
 	c.MaxAppends = cmp.Or(c.MaxAppends, 16<<10)
@@ -114,8 +126,8 @@ func (c *WriterConfig) validate() error {
 		return errors.New("blobwal: a writer needs a Bucket")
 	case c.Sealed == nil:
 		return errors.New("blobwal: a writer needs a Sealed callback")
-	case c.Interval < 0 || c.PutTimeout < 0 || c.Deadline < 0:
-		return errors.New("blobwal: Interval, PutTimeout and Deadline must not be negative")
+	case c.Interval < 0 || c.Pace < 0 || c.PutTimeout < 0 || c.Deadline < 0:
+		return errors.New("blobwal: Interval, Pace, PutTimeout and Deadline must not be negative")
 	case c.Slots < 1 || c.Slots > 1024:
 		return fmt.Errorf("blobwal: Slots is %d and must be 1 to 1024", c.Slots)
 	case c.SegmentBytes < 1 || c.SegmentBytes > MaxObjectBytes/2:

@@ -6,7 +6,7 @@
 // durable is handed to a callback, and what its records mean is decided there.
 //
 //	w, err := blobwal.NewWriter(blobwal.WriterConfig{
-//		Bucket: bucket, Identity: identity, Interval: time.Millisecond,
+//		Bucket: bucket, Identity: identity, Interval: 50 * time.Millisecond,
 //		Sealed: func(s *blobwal.Sealed) { propose(s) },
 //	})
 //	err = w.Add(&blobwal.Append{Stream: id, Records: records})
@@ -110,17 +110,31 @@
 //
 // Appends are grouped by stream: streams in the order of their first append,
 // appends of one stream in the order they came. A group is sealed, given the
-// next sequence, when it holds something, one of [WriterConfig].Slots uploads is
-// free, and since the last seal at least max(P/Slots, Interval) has passed, P
-// being the moving mean put time; a full group as soon as an upload is free. So
-// an append after a pause never waits, and under load the puts are spread
-// evenly over the time a put takes.
+// next sequence, when it holds something and one of [WriterConfig].Slots uploads
+// is free, and
+//
+//   - no upload is under way: at once;
+//   - else when since the last seal max(P/Slots, [WriterConfig].Pace) has passed,
+//     P being the moving mean put time;
+//   - but never within [WriterConfig].Interval of the last seal, if one is set;
+//   - a full group is sealed without regard to these times.
+//
+// So a lone client never waits, nor does an append after a pause, and under load
+// the puts are spread evenly over the time a put takes. With a pace longer than a
+// put they follow one another instead, and only full groups go side by side.
 //
 // A put is create-only. "It exists" is success when the bytes are equal (our
 // own answer was lost) and fatal when they are not (another process uses our
 // identity). Everything else is retried under the same key until the deadline;
 // then the sequence is given up: it will never be written to again by this
 // writer, but the object may exist, and whoever commits must rule it out.
+//
+// With [WriterConfig].Hedge a segment's put that takes longer than both what 95 %
+// of the last 128 took and twice their median is made once more beside the first,
+// with the same key and bytes. The first success counts, also that of finding our
+// own object there, and the other put is broken off. At most one put in twenty is
+// hedged, so that a bucket which is slow for all is not asked for more than a
+// twentieth more. Packed objects are not.
 //
 // Segments are delivered to [WriterConfig].Sealed in an order such that one
 // comes after every earlier one that shares a stream with it, whether those

@@ -103,7 +103,7 @@ func TestStreamsKeepTheirOrder(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				plan := faultbucket.Random{
-					Seed: seed, Latency: time.Millisecond, Jitter: 20 * time.Millisecond, Tail: 500 * time.Millisecond,
+					Seed: seed, Latency: time.Millisecond, Jitter: 20 * time.Millisecond, Straggle: 0.01, Straggler: 500 * time.Millisecond,
 					PutBefore: 0.1, PutAfter: 0.1, GetBefore: 0.1,
 				}.Plan()
 				r := newRig(t, WriterConfig{Slots: 4, MaxAppends: 8, Interval: time.Millisecond}, plan)

@@ -71,6 +71,8 @@ type PutPolicy struct {
 	Deadline   time.Duration // of all tries together
 	// Failed, when set, is told of every try that failed, from 1 on.
 	Failed func(try int, err error)
+
+	hedger *hedger // nil: no try is hedged
 }
 
 // PutResult is how an upload went.
@@ -95,7 +97,7 @@ func Put(ctx context.Context, bucket *blob.Bucket, key string, object []byte, po
 		started := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, policy.TryTimeout)
 		defer cancel()
-		err := createOnly(ctx, bucket, key, object)
+		err := policy.hedger.put(ctx, bucket, key, object)
 		if err == nil {
 			return time.Since(started), nil
 		}

@@ -45,7 +45,7 @@ func (w *Writer) Put(ctx context.Context, id SegmentID, object []byte) error {
 	defer context.AfterFunc(w.ctx, cancel)()
 
 	times := min((len(object)+w.config.SegmentBytes-1)/w.config.SegmentBytes, maxPutTimes)
-	result, err := w.put(ctx, Key(w.config.Identity.Cluster, id), object, time.Duration(max(times, 1)))
+	result, err := w.put(ctx, Key(w.config.Identity.Cluster, id), object, time.Duration(max(times, 1)), nil)
 	err = w.finalError(id, result.Tries, err)
 
 	w.mu.Lock()

@@ -10,6 +10,7 @@ type sealInput struct {
 	slots     int           // all of them
 	sinceSeal time.Duration // since the last seal; very long before the first
 	interval  time.Duration // at least this between two seals
+	pace      time.Duration // at least this as well while an upload is under way
 	meanPut   time.Duration // moving mean of what a put takes
 }
 
@@ -19,20 +20,27 @@ const sealNever time.Duration = -1
 
 // sealWait is how long to wait before sealing: 0 is now.
 //
-// The gap is meanPut/slots because that keeps all slots busy and evenly apart
+// While nothing is under way there is nothing to share, so that a lone client,
+// who sends its next append when the last is answered, waits for no timer. Else
+// the gap is meanPut/slots because that keeps all slots busy and evenly apart
 // under load: shorter gaps would use up the slots with small segments and then
-// stall for a whole put, longer ones leave slots idle. It counts from the last
+// stall for a whole put, longer ones leave slots idle. Puts that share a disk
+// wait for each other, so that there every gap is too short which is shorter
+// than a put: the pace says so. The gap counts from the last
 // seal, not from the first append of the buffer, so that an append after a
 // pause is sealed at once.
 func sealWait(in sealInput) time.Duration {
 	if !in.buffered || in.free == 0 {
 		return sealNever
 	}
-	gap := max(in.meanPut/time.Duration(in.slots), in.interval)
-	if in.full || in.sinceSeal >= gap {
+	if in.full {
 		return 0
 	}
-	return gap - in.sinceSeal
+	gap := in.interval
+	if in.free < in.slots {
+		gap = max(gap, in.meanPut/time.Duration(in.slots), in.pace)
+	}
+	return max(gap-in.sinceSeal, 0)
 }
 
 // meanWeight is the share of the newest put in the moving mean: one eighth

@@ -19,12 +19,16 @@ func TestSealRule(t *testing.T) {
 		{"no slot, full", sealInput{buffered: true, full: true, slots: 8, sinceSeal: time.Hour}, sealNever},
 		{"after a pause", sealInput{buffered: true, free: 8, slots: 8, sinceSeal: time.Hour, interval: 50 * ms, meanPut: 80 * ms}, 0},
 		{"the first ever", sealInput{buffered: true, free: 8, slots: 8, sinceSeal: 1<<63 - 1, interval: 50 * ms}, 0},
-		{"within the interval", sealInput{buffered: true, free: 8, slots: 8, sinceSeal: 20 * ms, interval: 50 * ms, meanPut: 80 * ms}, 30 * ms},
-		{"within a slot's share of a put", sealInput{buffered: true, free: 1, slots: 8, sinceSeal: 20 * ms, interval: 1 * ms, meanPut: 400 * ms}, 30 * ms},
+		{"alone", sealInput{buffered: true, free: 8, slots: 8, sinceSeal: 1, meanPut: 400 * ms}, 0},
+		{"alone, within the interval", sealInput{buffered: true, free: 8, slots: 8, sinceSeal: 20 * ms, interval: 50 * ms, meanPut: 400 * ms}, 30 * ms},
+		{"beside another, within the interval", sealInput{buffered: true, free: 7, slots: 8, sinceSeal: 20 * ms, interval: 50 * ms, meanPut: 80 * ms}, 30 * ms},
+		{"beside another, within a slot's share of a put", sealInput{buffered: true, free: 1, slots: 8, sinceSeal: 20 * ms, meanPut: 400 * ms}, 30 * ms},
+		{"beside another, the pace", sealInput{buffered: true, free: 7, slots: 8, pace: ms, meanPut: 80}, ms},
+		{"beside another, a long pace", sealInput{buffered: true, free: 7, slots: 8, sinceSeal: 5 * ms, pace: 20 * ms, meanPut: 2 * ms}, 15 * ms},
+		{"beside another, full", sealInput{buffered: true, full: true, free: 7, slots: 8, sinceSeal: 5 * ms, pace: 20 * ms}, 0},
 		{"exactly due", sealInput{buffered: true, free: 1, slots: 8, sinceSeal: 50 * ms, interval: 50 * ms}, 0},
 		{"full", sealInput{buffered: true, full: true, free: 1, slots: 8, interval: time.Hour, meanPut: time.Hour}, 0},
-		{"no interval, no put yet", sealInput{buffered: true, free: 1, slots: 8}, 0},
-		{"one slot", sealInput{buffered: true, free: 1, slots: 1, sinceSeal: 5 * ms, meanPut: 30 * ms}, 25 * ms},
+		{"one slot", sealInput{buffered: true, free: 1, slots: 1, sinceSeal: 5 * ms, meanPut: 30 * ms}, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

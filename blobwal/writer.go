@@ -15,11 +15,13 @@ import (
 // It has no goroutine of its own: an append, the end of an upload or the timer
 // that covers the rest of a seal gap runs pump, which seals what is due and
 // starts an upload for it. There are never more goroutines than Slots uploads,
-// one that delivers, and a timer that fires.
+// one that delivers, and a timer that fires; with hedging three for each upload,
+// and one for each of at most Slots puts that lost and have yet to notice.
 type Writer struct {
 	config WriterConfig
 	ctx    context.Context // of the uploads; done when Close gives up
 	cancel context.CancelFunc
+	hedger *hedger // of segments; nil when they are not hedged
 
 	mu         sync.Mutex // guards all below
 	queue      []*group   // waiting to be sealed, oldest first; all but the last are full
@@ -52,6 +54,8 @@ type Stats struct {
 	Backlog      int           // bytes added and not delivered
 	BacklogLimit int           // bytes
 	InFlight     int           // uploads
+	Hedges       uint64        // second puts of segments that took long
+	HedgesWon    uint64        // that were done before the first
 	MeanPut      time.Duration // moving mean of the successful tries to put segments
 }
 
@@ -63,6 +67,9 @@ func NewWriter(config WriterConfig) (*Writer, error) {
 	}
 	w := &Writer{config: config, free: config.Slots, order: newOrder(), drained: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	if config.Hedge {
+		w.hedger = newHedger(config.Slots, &w.routines)
+	}
 	return w, nil
 }
 
@@ -160,7 +167,7 @@ func (w *Writer) pump(now time.Time) {
 func (w *Writer) sealInput(now time.Time) sealInput {
 	in := sealInput{
 		buffered: len(w.queue) > 0, free: w.free, slots: w.config.Slots,
-		sinceSeal: now.Sub(w.lastSeal), interval: w.config.Interval, meanPut: w.meanPut,
+		sinceSeal: now.Sub(w.lastSeal), interval: w.config.Interval, pace: w.config.Pace, meanPut: w.meanPut,
 	}
 	if in.buffered {
 		oldest := w.queue[0]
@@ -216,7 +223,7 @@ func (w *Writer) upload(s *segment, g *group, fatal error) {
 	w.encode(s, g)
 	err, result := fatal, PutResult{}
 	if fatal == nil {
-		result, err = w.put(w.ctx, s.sealed.Key, s.sealed.Object, 1)
+		result, err = w.put(w.ctx, s.sealed.Key, s.sealed.Object, 1, w.hedger)
 	}
 	s.sealed.Err = w.finalError(s.sealed.ID, result.Tries, err)
 	s.seal.Put, s.seal.Tries, s.seal.GivenUp = result.Took, result.Tries, err != nil
@@ -245,11 +252,12 @@ func (w *Writer) encode(s *segment, g *group) {
 }
 
 // put puts an object with the writer's bounds, times a factor, and counts tries
-// that fail.
-func (w *Writer) put(ctx context.Context, key string, object []byte, times time.Duration) (PutResult, error) {
+// that fail. A hedger may be nil.
+func (w *Writer) put(ctx context.Context, key string, object []byte, times time.Duration, hedger *hedger) (PutResult, error) {
 	return Put(ctx, w.config.Bucket, key, object, PutPolicy{
 		TryTimeout: times * w.config.PutTimeout,
 		Deadline:   times * w.config.Deadline,
+		hedger:     hedger,
 		Failed: func(try int, err error) {
 			if try&(try-1) == 0 { // the 1st, 2nd, 4th, 8th…: the same error comes again and again
 				w.config.Logger.Warn("a try to put a segment failed", "key", key, "try", try, "error", err)
@@ -372,5 +380,6 @@ func (w *Writer) Stats() Stats {
 	s.BacklogLimit = w.config.BacklogBytes
 	s.InFlight = w.config.Slots - w.free
 	s.MeanPut = w.meanPut
+	s.Hedges, s.HedgesWon = w.hedger.counts()
 	return s
 }

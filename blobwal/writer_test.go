@@ -78,6 +78,44 @@ func TestAnAppendAfterAPauseNeverWaits(t *testing.T) {
 	})
 }
 
+func TestALoneClientWaitsForNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{}, slow(100*time.Microsecond))
+		for i := range 50 {
+			require.NoError(t, r.Add(to(1, "a")))
+			assert.Nil(t, r.timer)
+			time.Sleep(100 * time.Microsecond)
+			synctest.Wait()
+			require.Len(t, r.delivered, i+1)
+		}
+		assert.Equal(t, 50*100*time.Microsecond, r.sinceStart(), "fifty puts, one after the other")
+		r.closeNow(t)
+	})
+}
+
+// What comes while an upload is under way goes with the next one: at the pace,
+// or when nothing is under way any more.
+func TestAppendsBesideAnUploadShareTheNext(t *testing.T) {
+	for name, test := range map[string]struct{ put, second time.Duration }{
+		"a short put": {put: 400 * time.Microsecond, second: 400 * time.Microsecond},
+		"a long put":  {put: 4 * time.Millisecond, second: time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, WriterConfig{}, slow(test.put))
+				for range 4 {
+					require.NoError(t, r.Add(to(1, "a")))
+				}
+				time.Sleep(time.Second)
+				r.closeNow(t)
+				require.Len(t, r.delivered, 2)
+				assert.Len(t, r.delivered[1].Appends, 3)
+				assert.Equal(t, test.second+test.put, r.at[1])
+			})
+		})
+	}
+}
+
 func (r *rig) sinceStart() time.Duration { return time.Since(r.start) }
 
 func TestAppendsWithinTheIntervalShareASegment(t *testing.T) {
@@ -193,7 +231,7 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 func TestAnUploadIsGivenUpAtItsDeadlineAndLaterOnesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := Key(someone().Cluster, someone().Segment(1))
-		r := newRig(t, WriterConfig{Deadline: 5 * time.Second}, func(op faultbucket.Op) (d faultbucket.Decision) {
+		r := newRig(t, WriterConfig{Deadline: 5 * time.Second, MaxAppends: 1}, func(op faultbucket.Op) (d faultbucket.Decision) {
 			if op.Key == first {
 				d.Before = faultbucket.Fail(op)
 			}

@@ -78,7 +78,12 @@ type Append struct {
 // NewCommitSegment lays appends out in columns.
 func NewCommitSegment(sequence, size uint64, appends []Append, givenUp []uint64) *CommitSegment {
 	c := &CommitSegment{Sequence: sequence, Size: size, Count: uint32(len(appends)), GivenUp: givenUp}
-	producers := make(map[string]uint64)
+	if n := len(appends); n > 0 {
+		// One array for what most appends take of the columns that all have.
+		columns := make([]byte, 5*n)
+		c.Flags, c.Records, c.Bytes = columns[:0:n], columns[n:n:2*n], columns[2*n:2*n:5*n]
+	}
+	var producers map[string]uint64 // places in ProducerIDs
 	var previous int64
 	for i := range appends {
 		a := &appends[i]
@@ -99,6 +104,9 @@ func NewCommitSegment(sequence, size uint64, appends []Append, givenUp []uint64)
 			flags |= flagProducer
 			index, ok := producers[a.Producer.ID]
 			if !ok {
+				if producers == nil {
+					producers = make(map[string]uint64)
+				}
 				index = uint64(len(c.ProducerIDs))
 				producers[a.Producer.ID] = index
 				c.ProducerIDs = append(c.ProducerIDs, a.Producer.ID)

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
@@ -20,11 +22,13 @@ const appendOverhead = 512
 
 // pending is an append on its way: the tag of its blobwal.Append.
 type pending struct {
+	blobwal.Append
 	create *commands.Create // set when the append creates its stream
 	req    *stream.AppendRequest
 	size   int64
-	done   chan outcome // capacity 1
-	left   atomic.Bool  // nobody waits for it any more
+	out    outcome       // to be read after done
+	done   chan struct{} // capacity 1
+	left   atomic.Bool   // nobody waits for it any more
 }
 
 // outcome is what came of a pending append.
@@ -34,13 +38,12 @@ type outcome struct {
 	err    error
 }
 
-// Append appends records to a stream, or closes it, or both.
+// Append appends records to a stream, or closes it, or both. Once it has returned
+// without an error nothing refers to the records any more; else something still may.
 func (e *Engine) Append(ctx context.Context, name stream.Name, r *stream.AppendRequest) (stream.Appended, error) {
 	if err := checkAppend(r); err != nil {
 		return stream.Appended{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.AppendTimeout)
-	defer cancel()
 	for range maxResubmits {
 		st, err := e.current(ctx, name)
 		if stream.CodeOf(err) == stream.CodeNotFound {
@@ -56,7 +59,9 @@ func (e *Engine) Append(ctx context.Context, name stream.Name, r *stream.AppendR
 		if len(r.Records) == 0 {
 			out = e.close(ctx, st.ID, r)
 		} else {
-			out = e.submit(ctx, &blobwal.Append{Stream: st.ID, Name: name, JSON: stream.IsJSON(st.Config.ContentType), Records: r.Records}, &pending{req: r})
+			out = e.submit(ctx, &pending{
+				Append: blobwal.Append{Stream: st.ID, Name: name, JSON: stream.IsJSON(st.Config.ContentType), Records: r.Records}, req: r,
+			})
 		}
 		if out.err != nil {
 			return stream.Appended{}, out.err
@@ -123,31 +128,47 @@ func (e *Engine) checkType(ctx context.Context, st *statemachine.Stream, r *stre
 	return nil
 }
 
-// submit hands an append to the writer and waits for what comes of it.
-func (e *Engine) submit(ctx context.Context, a *blobwal.Append, p *pending) outcome {
-	p.done = make(chan outcome, 1)
-	p.size = appendOverhead + stream.MemoryOf(a.Records)
+// submit hands an append to the writer and waits for what comes of it, for
+// AppendTimeout and until ctx ends.
+func (e *Engine) submit(ctx context.Context, p *pending) outcome {
+	p.done = make(chan struct{}, 1)
+	p.size = appendOverhead + stream.MemoryOf(p.Records)
 	if held := e.inFlight.Add(p.size); held > e.cfg.InFlightBytes && held > p.size {
 		e.inFlight.Add(-p.size)
 		return outcome{err: stream.Errorf(stream.CodeOverloaded, "%d bytes of appends are under way; nothing was written, try again", held-p.size)}
 	}
-	a.Tag, a.Extra = p, commandBytes(p)
+	p.Tag, p.Extra = p, commandBytes(p)
 	err := e.admit(ctx, 0)
 	if err == nil {
-		err = e.add(ctx, a)
+		err = e.add(ctx, &p.Append)
 	}
 	if err != nil {
 		e.inFlight.Add(-p.size)
 		return outcome{err: err}
 	}
+	timer := timers.Get().(*time.Timer)
+	defer timers.Put(timer)
+	timer.Reset(e.cfg.AppendTimeout)
+	defer timer.Stop()
 	select {
-	case out := <-p.done:
-		return out
+	case <-p.done:
+		return p.out
 	case <-ctx.Done():
 		p.left.Store(true)
-		return outcome{err: unknownOutcome(ctx)}
+		return outcome{err: unknownOutcome(context.Cause(ctx))}
+	case <-timer.C:
+		p.left.Store(true)
+		return outcome{err: unknownOutcome(context.DeadlineExceeded)}
 	}
 }
+
+// timers are stopped ones. A context with a deadline would cost every append
+// five objects, and nearly none comes to its end.
+var timers = sync.Pool{New: func() any {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}}
 
 // commandBytes is about what an append takes in its commit: a row is bounded, too.
 func commandBytes(p *pending) int {
@@ -167,15 +188,16 @@ func commandBytes(p *pending) int {
 	return n
 }
 
-func unknownOutcome(ctx context.Context) error {
+func unknownOutcome(why error) error {
 	return stream.Errorf(stream.CodeOutcomeUnknown, "the append was not decided in time (%w): it may have happened or may still happen; "+
-		"read the stream, or repeat the request with the same producer sequence", context.Cause(ctx))
+		"read the stream, or repeat the request with the same producer sequence", why)
 }
 
 // finish answers a pending append.
 func (e *Engine) finish(p *pending, out outcome) {
 	e.inFlight.Add(-p.size)
-	p.done <- out
+	p.out = out
+	p.done <- struct{}{}
 }
 
 // close proposes a close without records.
@@ -192,10 +214,14 @@ func (e *Engine) decide(ctx context.Context, c commands.Command) outcome {
 	return outcome{time: d.Time, result: d.Results[0].AppendResult}
 }
 
-// propose proposes one command and waits as long as an append waits.
+// propose proposes one command and waits as long as an append waits, or as ctx
+// says.
 func (e *Engine) propose(ctx context.Context, c commands.Command) (replica.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.AppendTimeout)
-	defer cancel()
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.cfg.AppendTimeout)
+		defer cancel()
+	}
 	return e.replica.Propose(ctx, c)
 }
 

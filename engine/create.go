@@ -54,8 +54,9 @@ func (e *Engine) tryCreate(ctx context.Context, name stream.Name, r *stream.Crea
 	if len(records) == 0 {
 		out = e.decide(ctx, create)
 	} else {
-		a := &blobwal.Append{Name: name, JSON: stream.IsJSON(config.ContentType), Records: records}
-		out = e.submit(ctx, a, &pending{create: create})
+		out = e.submit(ctx, &pending{
+			Append: blobwal.Append{Name: name, JSON: stream.IsJSON(config.ContentType), Records: records}, create: create,
+		})
 	}
 	if out.err != nil {
 		return made, false, out.err

@@ -45,5 +45,7 @@
 //
 // A follower holds an offset and no queue. It registers with the [Hub], looks
 // again, and parks until the entry that moved the tail, closed the stream or
-// removed it is published.
+// removed it is published. Those that follow one stream are woken a few at a
+// time, one cohort by the one before it, so that appends do not wait until the
+// last of thousands has been served.
 package engine

@@ -95,6 +95,20 @@ func TestWaitersEndWithTheStreamTheCallerAndTheNode(t *testing.T) {
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, <-stopped))
 }
 
+func TestAWaitWhoseTimeIsOverTellsHowTheStreamIs(t *testing.T) {
+	n := newWorld(t).start(nil)
+	id := n.create(t, "a", "text/plain", "0", "1").ID
+	over := make(chan struct{})
+	close(over)
+	i, err := n.Wait(t.Context(), stream.WaitRequest{ID: id, After: 2, Until: over})
+	require.NoError(t, err)
+	require.Equal(t, stream.Offset(2), i.Tail)
+	i, err = n.Wait(t.Context(), stream.WaitRequest{ID: id, After: 1, Until: over})
+	require.NoError(t, err)
+	require.Equal(t, stream.Offset(2), i.Tail)
+	require.Zero(t, n.Waiting())
+}
+
 func idle(ttl uint64) stream.Config {
 	return stream.Config{ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: ttl}}
 }

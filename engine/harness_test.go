@@ -28,14 +28,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a log and a bucket that engines come and go on.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	log    *sqllogtest.Memory
 	bucket *blob.Bucket
 	faults *faultbucket.Faults
 	clock  atomic.Int64 // added to the system's clock, in ms
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	bucket, faults := faultbucket.Wrap(memblob.OpenBucket(nil), nil)
 	w := &world{t: t, log: sqllogtest.NewMemory(), bucket: bucket, faults: faults}
 	w.log.Now = w.now
@@ -113,7 +113,7 @@ func records(bodies ...string) []stream.Record {
 	return out
 }
 
-func (n *node) create(t *testing.T, name stream.Name, contentType string, bodies ...string) stream.Created {
+func (n *node) create(t testing.TB, name stream.Name, contentType string, bodies ...string) stream.Created {
 	t.Helper()
 	c, err := n.Create(t.Context(), name, &stream.CreateRequest{Config: stream.Config{ContentType: contentType}, Records: records(bodies...)})
 	require.NoError(t, err)

@@ -9,8 +9,17 @@ import (
 
 const hubShards = 64
 
+// cohortSize bounds the followers that are woken at once.
+const cohortSize = 64
+
 // Hub wakes the followers of streams that changed. A topic exists only while
 // somebody waits for its stream.
+//
+// A change that ten thousand wait for would fill the scheduler's queues, and
+// everything else that becomes runnable (appends, their commit, their answers)
+// would wait behind all of them. So followers are woken a cohort at a time: the
+// first of a cohort to run wakes the next one, before it does anything that takes
+// time. About two cohorts are in the queues then, and other work between them.
 type Hub struct {
 	shards [hubShards]hubShard
 }
@@ -21,10 +30,21 @@ type hubShard struct {
 	_      [40]byte // keeps neighbours off one cache line
 }
 
-// topic is one generation of waiters: woken together, then forgotten.
+// topic is one generation of waiters, in cohorts of which none is empty: woken
+// one after the other, then forgotten.
 type topic struct {
-	woken   chan struct{}
-	waiters int
+	first, last *cohort
+}
+
+// cohort is waiters that are woken together. The shard's lock guards it, but for
+// the channel.
+type cohort struct {
+	topic      *topic
+	prev, next *cohort
+	waiters    int
+	woken      chan struct{} // closed at the stream's next change
+	isWoken    bool
+	passed     bool // the next one was woken
 }
 
 // NewHub makes an empty hub.
@@ -45,42 +65,91 @@ func (h *Hub) Publish(o *statemachine.Outcome) {
 		s := h.shard(id)
 		s.mu.Lock()
 		if t, ok := s.topics[id]; ok {
-			close(t.woken)
+			t.first.wake()
 			delete(s.topics, id)
 		}
 		s.mu.Unlock()
 	}
 }
 
-// join registers a waiter: the channel is closed at the stream's next change.
-// leave must be called once, woken or not.
-func (h *Hub) join(id stream.ID) (woken <-chan struct{}, leave func()) {
+// join registers a waiter with a cohort, whose channel is closed at the stream's
+// next change. leave must be called once, woken or not, and soon: others wait for
+// it.
+func (h *Hub) join(id stream.ID) *cohort {
 	s := h.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, ok := s.topics[id]
 	if !ok {
-		t = &topic{woken: make(chan struct{})}
+		t = new(topic)
 		s.topics[id] = t
 	}
-	t.waiters++
-	return t.woken, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if t.waiters--; t.waiters == 0 && s.topics[id] == t {
+	if t.last == nil || t.last.waiters == cohortSize {
+		t.add(&cohort{topic: t, woken: make(chan struct{})})
+	}
+	t.last.waiters++
+	return t.last
+}
+
+// leave takes a waiter out of its cohort. The first to leave one that was woken
+// wakes the next.
+func (h *Hub) leave(id stream.ID, c *cohort) {
+	s := h.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.waiters--
+	switch {
+	case c.isWoken && !c.passed:
+		c.passed = true
+		if c.next != nil {
+			c.next.wake()
+		}
+	case !c.isWoken && c.waiters == 0:
+		c.topic.remove(c)
+		if c.topic.first == nil { // so it is not published: its first would be woken
 			delete(s.topics, id)
 		}
 	}
 }
 
-// size is the number of waiters that are not woken yet.
+func (c *cohort) wake() {
+	c.isWoken = true
+	close(c.woken)
+}
+
+func (t *topic) add(c *cohort) {
+	c.prev = t.last
+	if t.last == nil {
+		t.first = c
+	} else {
+		t.last.next = c
+	}
+	t.last = c
+}
+
+func (t *topic) remove(c *cohort) {
+	if c.prev == nil {
+		t.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		t.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+}
+
+// size is the number of waiters whose stream has not changed yet.
 func (h *Hub) size() int {
 	n := 0
 	for i := range h.shards {
 		s := &h.shards[i]
 		s.mu.Lock()
 		for _, t := range s.topics {
-			n += t.waiters
+			for c := t.first; c != nil; c = c.next {
+				n += c.waiters
+			}
 		}
 		s.mu.Unlock()
 	}

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"encoding/json"
-	"unicode/utf8"
-
+	"github.com/picomq/picomq/internal/jsontext"
 	"github.com/picomq/picomq/statemachine"
 	"github.com/picomq/picomq/stream"
 )
@@ -52,11 +50,10 @@ func refusal(name stream.Name, r *stream.AppendRequest, res *statemachine.Append
 	return err
 }
 
-// checkJSON refuses records that could not be elements of a JSON array. JSON is
-// UTF-8, which json.Valid does not ask of strings.
+// checkJSON refuses records that could not be elements of a JSON array.
 func checkJSON(records []stream.Record) error {
 	for i := range records {
-		if body := records[i].Body; !json.Valid(body) || !utf8.Valid(body) {
+		if body := records[i].Body; !jsontext.Valid(body, jsontext.StandardDepth) {
 			return stream.Errorf(stream.CodeBadRequest, "record %d of the request is not a JSON value in UTF-8; the stream holds application/json", i)
 		}
 	}

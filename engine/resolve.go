@@ -20,6 +20,9 @@ func (e *Engine) observe(ctx context.Context) (stale time.Duration, err error) {
 
 // observeLog is observe, also when reads are local: before a refusal.
 func (e *Engine) observeLog(ctx context.Context) (stale time.Duration, err error) {
+	if e.replica.SyncNow() {
+		return 0, nil
+	}
 	call, cancel := context.WithTimeout(ctx, e.cfg.SyncTimeout)
 	defer cancel()
 	if e.replica.Sync(call) == nil {

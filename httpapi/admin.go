@@ -63,7 +63,8 @@ func AdminHandler(config AdminConfig) (http.Handler, error) {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Only the profiler's POST has a body; no other is waited for.
-		if in := receive(w, r, drainTimeout); in != nil && r.Method != http.MethodPost {
+		var in arrival
+		if in.receive(w, r, drainTimeout) && r.Method != http.MethodPost {
 			in.settle()
 		}
 		router.ServeHTTP(w, r)

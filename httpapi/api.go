@@ -21,8 +21,10 @@ const (
 type API struct {
 	config      Config
 	handler     http.Handler
-	common      http.Header // of every response
+	common      commonHeaders
 	events      *eventCache
+	alarms      *alarms
+	spread      atomic.Uint32 // see [subscription.alarm]
 	subscribers atomic.Int64
 	bodies      atomic.Int64 // bytes of request bodies in memory now
 	requests    requestIDs
@@ -40,8 +42,9 @@ func New(config Config) (*API, error) {
 	config = config.withDefaults()
 	a := &API{
 		config:   config,
-		common:   commonHeaders(config),
+		common:   newCommonHeaders(config),
 		events:   newEventCache(config.EventCacheBytes, config.Metrics),
+		alarms:   newAlarms(),
 		requests: newRequestIDs(),
 	}
 	a.draining, a.drain = context.WithCancel(context.Background())
@@ -56,18 +59,30 @@ func (a *API) Handler() http.Handler { return a.handler }
 // polls answer as if their time were over, event streams end after their last
 // whole event. Everything else goes on. Call it before [http.Server.Shutdown],
 // which would otherwise wait for them.
-func (a *API) Drain() { a.drain() }
+func (a *API) Drain() {
+	a.drain()
+	a.alarms.end()
+}
 
 // router tells the protocols apart. Paths are matched as they were sent:
 // cleaning them would answer POST with a redirect and take "%2F" for a slash.
 func (a *API) router() http.Handler {
-	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	router.PathPrefix(durableRoot).HandlerFunc(a.serveDurable)
-	router.PathPrefix(picoRoot).HandlerFunc(a.servePico)
-	return router
+	routes := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	routes.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return isDurable(r) }).HandlerFunc(a.serveDurable)
+	routes.NewRoute().HandlerFunc(a.servePico)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The router itself would copy the request twice, to keep variables in it
+		// that these routes do not have.
+		var match mux.RouteMatch
+		if !routes.Match(r, &match) {
+			http.NotFound(w, r)
+			return
+		}
+		match.Handler.ServeHTTP(w, r)
+	})
 }
 
-// isDurable tells whether a request speaks Durable Streams, as the router does.
+// isDurable tells whether a request speaks Durable Streams.
 func isDurable(r *http.Request) bool { return strings.HasPrefix(r.URL.EscapedPath(), durableRoot) }
 
 func protocolOf(r *http.Request) string {

@@ -24,30 +24,36 @@ const (
 // for ever. So whenever a response begins, [arrival.settle] reads the rest
 // itself, for a short time, or gives the connection up.
 type arrival struct {
-	io.ReadCloser
-	w       http.ResponseWriter // net/http's own
-	left    int64               // bytes that are still announced; negative: not known
-	invited bool                // the client sends unasked, or has been asked to
-	drains  bool                // HTTP/1: a response waits for the end of the body
-	over    bool                // it was read to its end
-	failed  bool                // it never will be
-	settled bool
+	io.ReadCloser                     // nil: the request has no body
+	w             http.ResponseWriter // net/http's own
+	left          int64               // bytes that are still announced; negative: not known
+	invited       bool                // the client sends unasked, or has been asked to
+	drains        bool                // HTTP/1: a response waits for the end of the body
+	over          bool                // it was read to its end
+	failed        bool                // it never will be
+	settled       bool
 }
 
-// receive begins the time of a request's body; nil is a request without one.
-func receive(w http.ResponseWriter, r *http.Request, timeout time.Duration) *arrival {
+// receive begins the time of a request's body and reports whether there is one.
+func (in *arrival) receive(w http.ResponseWriter, r *http.Request, timeout time.Duration) bool {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
-		return nil
+		return false
 	}
-	in := &arrival{
+	*in = arrival{
 		ReadCloser: r.Body,
 		w:          w,
 		left:       r.ContentLength,
-		invited:    !strings.EqualFold(r.Header.Get("Expect"), "100-continue"),
+		invited:    !awaitsInvitation(r),
 		drains:     r.ProtoMajor == 1,
 	}
 	in.deadline(time.Now().Add(timeout))
-	return in
+	return true
+}
+
+// awaitsInvitation tells whether the client waits to be asked for the body.
+func awaitsInvitation(r *http.Request) bool {
+	expect := r.Header["Expect"]
+	return len(expect) > 0 && strings.EqualFold(expect[0], "100-continue")
 }
 
 // deadline bounds all reads until it is set again. A test's recorder has none.
@@ -75,7 +81,7 @@ func (in *arrival) Read(p []byte) (int, error) {
 
 // settle ends the body, once, before the response or its goroutine waits for it.
 func (in *arrival) settle() {
-	if in == nil || in.settled {
+	if in.ReadCloser == nil || in.settled {
 		return
 	}
 	in.settled = true

@@ -23,7 +23,8 @@ const (
 // that ends early or is not framed as HTTP says, or takes longer than
 // [Config.BodyTimeout], and [stream.CodeOverloaded] when the bodies of all
 // requests together fill [Config.BodyBudget]. Nothing of a body that is not
-// whole is ever written.
+// whole is ever written. Whoever knows that the body is not needed any more calls
+// [doneWithBody].
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := a.config.MaxBody
 	if r.ContentLength > limit {
@@ -36,38 +37,43 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > 0 {
 		most = r.ContentLength
 	}
-	body, err := collect(http.MaxBytesReader(w, r.Body, limit), most, a.reserve(w))
+	buffer, err := collect(http.MaxBytesReader(w, r.Body, limit), most, a.reserve(w))
 	if err != nil {
 		return nil, a.bodyError(err)
 	}
-	a.config.Metrics.bodyBytes.WithLabelValues("in").Add(float64(len(body)))
+	if e, ok := w.(*exchange); ok {
+		e.body = buffer
+	}
+	body := buffer.bytes
+	a.config.Metrics.bodyIn.Add(float64(len(body)))
 	return body, nil
 }
 
 // collect reads all of a body of at most so many bytes. It reserves memory before
 // it takes it.
-func collect(body io.Reader, most int64, reserve wire.Reserve) ([]byte, error) {
-	var all []byte
-	n, reserved := 0, int64(0)
+func collect(body io.Reader, most int64, reserve wire.Reserve) (*buffer, error) {
+	all, n, reserved := &buffer{}, 0, int64(0)
 	for size := min(most, bodyReserve); int64(n) <= most; size = min(most, bodyGrowth*size) {
-		if err := reserve(size - reserved); err != nil {
+		memory := bufferSize(size)
+		if err := reserve(memory - reserved); err != nil {
 			return nil, err
 		}
-		reserved = size
-		// One byte more, into which nothing but the end is read, once size is most.
-		grown := make([]byte, size+1)
-		copy(grown, all[:n])
-		all = grown
-		for n < len(all) {
-			read, err := body.Read(all[n:])
+		reserved = memory
+		all = all.grow(memory)
+		// One byte more than the most, into which nothing but the end is read.
+		room := all.bytes[:min(most, memory)+1]
+		for n < len(room) {
+			read, err := body.Read(room[n:])
 			n += read
-			if errors.Is(err, io.EOF) {
-				return all[:n:n], nil
+			if errors.Is(err, io.EOF) && int64(n) <= most {
+				all.bytes = room[:n:n]
+				return all, nil
 			}
-			if err != nil {
+			if err != nil && !errors.Is(err, io.EOF) {
 				return nil, err
 			}
 		}
+		size = memory
 	}
 	return nil, bodyTooLarge(most)
 }

@@ -152,8 +152,9 @@ func TestABodyTakesTheMemoryThatWasReserved(t *testing.T) {
 				return nil
 			})
 			require.NoError(t, err)
-			require.Equal(t, text, string(got))
-			assert.LessOrEqual(t, reserved, min(most, max(bodyReserve, bodyGrowth*size)))
+			require.Equal(t, text, string(got.bytes))
+			assert.LessOrEqual(t, reserved, bufferSize(min(most, max(bodyReserve, bodyGrowth*size))))
+			assert.LessOrEqual(t, int64(len(got.whole)), reserved+1)
 		}
 		_, err := collect(strings.NewReader(text+"x"), size, func(int64) error { return nil })
 		assert.Equal(t, stream.CodeTooLarge, stream.CodeOf(err))
@@ -163,6 +164,34 @@ func TestABodyTakesTheMemoryThatWasReserved(t *testing.T) {
 		return io.ErrShortBuffer
 	})
 	assert.ErrorIs(t, err, io.ErrShortBuffer)
+}
+
+func TestBuffersAreUsedAgain(t *testing.T) {
+	for size, memory := range map[int64]int64{
+		0: 0, leastBuffer - 1: leastBuffer - 1, leastBuffer: leastBuffer, leastBuffer + 1: 2 * leastBuffer,
+		mostBuffer: mostBuffer, mostBuffer + 1: mostBuffer + 1,
+	} {
+		assert.Equal(t, memory, bufferSize(size))
+		b := takeBuffer(memory)
+		assert.Len(t, b.bytes, int(memory)+1)
+		assert.Equal(t, leastBuffer <= memory && memory <= mostBuffer, b.whole != nil)
+		b.bytes = b.bytes[:0]
+		b.release()
+		assert.Len(t, takeBuffer(memory).bytes, int(memory)+1, "the one that went back, if the pool has kept it")
+	}
+}
+
+// TestRecordsKeepTheirBytes, although the memory of their bodies is used again.
+func TestRecordsKeepTheirBytes(t *testing.T) {
+	s := newService(t)
+	s.must(http.MethodPut, "/v1/stream/a", "", "Content-Type", typeJSON)
+	var all []string
+	for i := range 4 {
+		one := `"` + strings.Repeat(string(rune('a'+i)), bodyReserve) + `"`
+		s.must(http.MethodPost, "/v1/stream/a", "["+one+","+one+"]", "Content-Type", typeJSON)
+		all = append(all, one, one)
+	}
+	assert.Equal(t, "["+strings.Join(all, ",")+"]", s.must(http.MethodGet, "/v1/stream/a?offset=-1", "").body)
 }
 
 func TestRecordsCountAgainstTheBudgetOfBodies(t *testing.T) {

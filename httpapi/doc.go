@@ -25,11 +25,11 @@
 //
 // A request body is bounded by [Config.MaxBody], the records in it by
 // [stream.MaxRecords], and the memory of all bodies and records together by
-// [Config.BodyBudget]: it is taken as bytes arrive, for records only after
-// they have been counted. A body that does not arrive within
-// [Config.BodyTimeout] is refused; where nobody needs it, because the method
-// takes none or the request is refused already, the answer waits for it
-// [drainTimeout] at most.
+// [Config.BodyBudget]: it is taken as bytes arrive and as records are found. The
+// memory of large bodies is used again once their records are stored. A body that
+// does not arrive within [Config.BodyTimeout] is refused; where nobody needs it,
+// because the method takes none or the request is refused already, the answer
+// waits for it [drainTimeout] at most.
 //
 // A catch-up response of Durable Streams holds at most [maxReadBytes] of bodies,
 // or one record if that is larger. Live readers (long polls and event streams)
@@ -45,6 +45,10 @@
 // stream ([eventCache]); it leaves in one write together with its control event.
 // Every connection ends by itself after [Config.SSEMaxDuration], and readers
 // resume from the last control event they saw.
+//
+// A reader that waits costs its connection, its goroutine and a few hundred
+// bytes: it has no timer and no context of its own ([alarms]), no buffer, and the
+// loop runs where the handlers have returned ([goOn]), on a stack half as large.
 //
 // # Offsets on the wire
 //

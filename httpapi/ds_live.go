@@ -9,14 +9,13 @@ import (
 
 // durableLongPoll answers at once with what exists, and otherwise waits for it.
 func (a *API) durableLongPoll(w http.ResponseWriter, r *http.Request, name stream.Name, query durableQuery) error {
-	markLive(w)
 	request := stream.ReadRequest{From: query.from, MaxBytes: maxReadBytes, MaxRecords: maxReadRecords}
 	chunk, err := a.config.Streams.Read(r.Context(), name, request)
 	if err != nil {
 		return err
 	}
 	if len(chunk.Runs) == 0 && !chunk.Closed {
-		more, err := a.awaitMore(r, chunk.ID, chunk.Next)
+		more, err := a.awaitMore(w, r, chunk.ID, chunk.Next)
 		if err != nil {
 			return err
 		}

@@ -127,6 +127,7 @@ func (r *recreates) Wait(ctx context.Context, q stream.WaitRequest) (stream.Info
 	}
 	r.service.must(http.MethodDelete, "/v1/stream/a", "")
 	r.service.must(http.MethodPut, "/v1/stream/a", "other bytes", "Content-Type", typeText)
+	info.Tail++ // which there was, before it was deleted
 	return info, nil
 }
 

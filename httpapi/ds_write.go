@@ -121,6 +121,7 @@ func (a *API) durableAppend(w http.ResponseWriter, r *http.Request, name stream.
 	if err != nil {
 		return err
 	}
+	doneWithBody(w)
 	answerDurableAppend(w, request, appended)
 	return nil
 }

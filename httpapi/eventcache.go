@@ -74,14 +74,29 @@ func newEventCache(capacity int64, metrics *Metrics) *eventCache {
 	}
 }
 
+// find is the event of a key if it is kept, or nil.
+func (c *eventCache) find(key eventKey) *event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.findLocked(key)
+}
+
+func (c *eventCache) findLocked(key eventKey) *event {
+	element, ok := c.kept[key]
+	if !ok {
+		return nil
+	}
+	c.recent.MoveToFront(element)
+	c.metrics.eventHits.Inc()
+	return element.Value.(keptEvent).event
+}
+
 // get is the event of a key: kept, being made by another reader, or made here.
 func (c *eventCache) get(ctx context.Context, key eventKey, encode func(context.Context) (*event, error)) (*event, error) {
 	c.mu.Lock()
-	if element, ok := c.kept[key]; ok {
-		c.recent.MoveToFront(element)
+	if e := c.findLocked(key); e != nil {
 		c.mu.Unlock()
-		c.metrics.eventHits.Inc()
-		return element.Value.(keptEvent).event, nil
+		return e, nil
 	}
 	if f, ok := c.flights[key]; ok {
 		c.mu.Unlock()

@@ -55,72 +55,124 @@ const (
 // the API drains. The caller has set the protocol's headers. An error is a
 // refusal that can still be answered: nothing has been written.
 func (a *API) serveEvents(w http.ResponseWriter, r *http.Request, f follower) error {
-	release, err := a.subscribe(eventStream)
+	if err := a.subscribe(w, eventStream); err != nil {
+		return err
+	}
+	s := &subscription{
+		api: a, follower: f, until: time.Now().Add(a.config.SSEMaxDuration),
+		out: eventWriter{w: w, timeout: a.config.WriteTimeout, quietly: r.ProtoMajor > 1},
+	}
+	first, err := s.nextEvent(r.Context(), f.from)
 	if err != nil {
 		return err
 	}
-	defer release()
-	markLive(w)
-	first, err := a.nextEvent(r.Context(), f, f.from, f.info)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := a.liveContext(r, a.config.SSEMaxDuration)
-	defer cancel()
 	h := w.Header()
 	h.Set("Content-Type", wire.TypeEventStream)
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	out := &eventWriter{w: w, timeout: a.config.WriteTimeout}
-	err = a.follow(ctx, out, f, first)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errClientStopped) && stream.CodeOf(err) == stream.CodeInternal {
-		a.logInternal(w, r, err)
-	}
+	goOn(w, func(r *http.Request) {
+		err := s.follow(r.Context(), first)
+		allowWrite(w, a.config.WriteTimeout) // for what net/http ends it with
+		if err != nil && r.Context().Err() == nil && !errors.Is(err, errClientStopped) && stream.CodeOf(err) == stream.CodeInternal {
+			a.logInternal(w, r, err)
+		}
+	})
 	return nil
+}
+
+// subscription is an event stream while it lasts. It belongs to one goroutine.
+type subscription struct {
+	follower // info is the stream as it was last seen
+	api      *API
+	out      eventWriter
+	until    time.Time // when it ends by itself
 }
 
 // follow is the loop of an event stream: write what exists, wait for more. The
 // first event is written even if it only says where the reader is. It returns
-// nil at the end of the stream, and otherwise what stopped it: the context, the
-// connection, or a stream that is gone.
-func (a *API) follow(ctx context.Context, out *eventWriter, f follower, e *event) error {
-	seen := f.info
-	if err := out.event(e, f.format); err != nil {
+// nil when the stream or the time for it ends, and otherwise what stopped it: the
+// client, or a stream that is gone.
+func (s *subscription) follow(ctx context.Context, e *event) error {
+	if err := s.out.event(e, s.format); err != nil {
 		return err
 	}
-	for !e.place.closed {
-		if err := ctx.Err(); err != nil {
-			return err // also while there is more to catch up with
-		}
+	for !e.place.closed && !s.isOver() { // also while there is more to catch up with
 		at := e.place.next
-		seen.Tail = max(seen.Tail, e.tail)
-		var err error
+		s.info.Tail = max(s.info.Tail, e.tail)
 		if !e.more {
-			if seen, err = a.awaitEvent(ctx, out, f.info.ID, seen.Tail); err != nil {
+			if progress, err := s.await(ctx); !progress {
 				return err
 			}
 		}
-		if e, err = a.nextEvent(ctx, f, at, seen); err != nil {
-			return err
+		var err error
+		if e, err = s.nextEvent(ctx, at); err != nil {
+			return s.unlessOver(err)
 		}
 		if e.place.next == at && !e.place.closed {
 			continue // all of it is held back
 		}
-		if err := out.event(e, f.format); err != nil {
+		if err := s.out.event(e, s.format); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// nextEvent is the event of what lies between an offset and the tail last seen.
-func (a *API) nextEvent(ctx context.Context, f follower, at stream.Offset, seen stream.Info) (*event, error) {
-	if at >= seen.Tail {
-		return &event{place: place{next: at, upToDate: seen.StaleMillis == 0, closed: seen.Closed}, tail: at}, nil
+func (s *subscription) isOver() bool {
+	return s.api.draining.Err() != nil || !time.Now().Before(s.until)
+}
+
+// unlessOver is an error, unless it only says that the time is over.
+func (s *subscription) unlessOver(err error) error {
+	if s.isOver() && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return nil
 	}
-	key := eventKey{id: f.info.ID, from: at, tail: seen.Tail, closed: seen.Closed, format: f.format.key()}
-	return a.events.get(ctx, key, func(ctx context.Context) (*event, error) {
-		return a.encodeEvent(ctx, f, at)
+	return err
+}
+
+// await waits for a tail past the one last seen or the end of the stream, and
+// keeps the connection alive meanwhile. It reports no progress when the time of
+// the response is over.
+func (s *subscription) await(ctx context.Context) (progress bool, err error) {
+	for {
+		info, err := s.api.config.Streams.Wait(ctx, stream.WaitRequest{ID: s.info.ID, After: s.info.Tail, Until: s.alarm()})
+		switch {
+		case err != nil:
+			return false, err
+		case info.Tail > s.info.Tail || info.Closed:
+			s.info = info
+			return true, nil
+		case s.isOver():
+			return false, nil
+		}
+		if err := s.out.comment(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// alarm goes off when the response is over, or after some silence: three quarters
+// of [Config.Keepalive] or up to all of it, so that readers who had an event
+// together are not all kept alive together.
+func (s *subscription) alarm() <-chan struct{} {
+	step := max(s.api.config.Keepalive/alarmSteps, 1)
+	early := time.Duration(s.api.spread.Add(1)%(alarmSteps/4)+1) * step
+	return s.api.alarms.after(min(s.api.config.Keepalive-early, time.Until(s.until)), step)
+}
+
+// nextEvent is the event of what lies between an offset and the tail last seen.
+func (s *subscription) nextEvent(ctx context.Context, at stream.Offset) (*event, error) {
+	if at >= s.info.Tail {
+		return &event{place: place{next: at, upToDate: s.info.StaleMillis == 0, closed: s.info.Closed}, tail: at}, nil
+	}
+	key := eventKey{id: s.info.ID, from: at, tail: s.info.Tail, closed: s.info.Closed, format: s.format.key()}
+	if e := s.api.events.find(key); e != nil {
+		return e, nil
+	}
+	ctx, cancel := s.api.liveContext(ctx, s.until)
+	defer cancel()
+	return s.api.events.get(ctx, key, func(ctx context.Context) (*event, error) {
+		return s.api.encodeEvent(ctx, s.follower, at)
 	})
 }
 
@@ -165,27 +217,11 @@ func joinChunks(a, b *stream.Chunk) *stream.Chunk {
 	return &joined
 }
 
-// awaitEvent waits for a tail past after or the end of the stream, and keeps
-// the connection alive meanwhile.
-func (a *API) awaitEvent(ctx context.Context, out *eventWriter, id stream.ID, after stream.Offset) (stream.Info, error) {
-	for {
-		quiet, cancel := context.WithTimeout(ctx, a.config.Keepalive)
-		info, err := a.config.Streams.Wait(quiet, stream.WaitRequest{ID: id, After: after})
-		silent := timeOver(quiet, err)
-		cancel()
-		if !silent || ctx.Err() != nil {
-			return info, err
-		}
-		if err := out.comment(); err != nil {
-			return info, err
-		}
-	}
-}
-
 // eventWriter writes events to one client, each under a deadline of its own.
 type eventWriter struct {
 	w       http.ResponseWriter
 	timeout time.Duration
+	quietly bool // a deadline counts also while nothing is written
 }
 
 // joinedEvent is the largest data event that is copied, to leave in one write
@@ -226,6 +262,8 @@ func (o *eventWriter) write(parts ...[]byte) error {
 	if err := http.NewResponseController(o.w).Flush(); err != nil {
 		return fmt.Errorf("%w: %w", errClientStopped, err)
 	}
-	awaitQuietly(o.w)
+	if o.quietly {
+		awaitQuietly(o.w)
+	}
 	return nil
 }

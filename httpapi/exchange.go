@@ -9,12 +9,20 @@ import (
 // about it. It is the ResponseWriter that every handler is given.
 type exchange struct {
 	http.ResponseWriter
-	in      *arrival      // the request's body; nil without one
+	in      arrival       // the request's body
+	body    *buffer       // the same once it was read; nil when it is not to be used again
+	served  http.Request  // the request with that body; zero without one
 	timeout time.Duration // of the first write; longer responses take more
 	status  int           // 0 until the header is written
 	written int64
 	held    int64 // bytes that the request's body takes in memory, counted in API.bodies
 	live    bool  // it waited for data: its duration says nothing about the service
+	// subscribed is how it is counted among the live readers; empty if it is not.
+	subscribed subscriberKind
+	// rest is what is left of a response after its handler, which the middleware
+	// calls with the request: readers that stay for long then hold no handler's
+	// frames on their stacks.
+	rest func(*http.Request)
 }
 
 // WriteHeader keeps the first final status, and gives the client time from now
@@ -41,10 +49,10 @@ func (e *exchange) Write(p []byte) (int, error) {
 // Unwrap lets [http.ResponseController] reach the connection.
 func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-// markLive excludes a response from the latency histograms.
-func markLive(w http.ResponseWriter) {
+// goOn has the rest of a response made after its handler has returned.
+func goOn(w http.ResponseWriter, rest func(*http.Request)) {
 	if e, ok := w.(*exchange); ok {
-		e.live = true
+		e.rest = rest
 	}
 }
 
@@ -55,7 +63,9 @@ func allowWrite(w http.ResponseWriter, d time.Duration) {
 }
 
 // awaitQuietly takes a deadline back while nothing is written: an HTTP/2 stream
-// would be reset when it passes, though nobody is late.
+// would be reset when it passes, though nobody is late. An HTTP/1 connection may
+// keep that of its last response, which nothing looks at before the next one
+// sets its own, except an invitation to send the body.
 func awaitQuietly(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 }

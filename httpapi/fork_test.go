@@ -181,7 +181,7 @@ func TestDurableForkBodiesMustFitTheInheritedType(t *testing.T) {
 	for body, contains := range map[string]string{
 		`{"a":`:                         "not valid JSON",
 		"\"\xff\"":                      "UTF-8",
-		strings.Repeat("[", 1000) + "]": "not valid JSON",
+		strings.Repeat("[", 1000) + "]": "deeper than",
 		" ":                             "not valid JSON",
 	} {
 		s := source(t, typeJSON, "[1]")

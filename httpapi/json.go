@@ -1,12 +1,12 @@
 package httpapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"unicode/utf8"
 
 	"github.com/picomq/picomq/httpapi/wire"
+	"github.com/picomq/picomq/internal/jsontext"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -23,124 +23,96 @@ const maxJSONDepth = 512
 // trailing zeros, repeated keys and their order. The records' bodies are parts of
 // body.
 //
-// Time and memory are linear in the body. Messages are counted, and reserve is
-// asked, before memory is taken for them. The errors are *[stream.Error] of code
-// [stream.CodeBadRequest], or [stream.CodeTooLarge] above [stream.MaxRecords], or
-// reserve's.
+// The body is looked at once, and memory is linear in the number of messages.
+// Before it is taken for more of them, reserve is asked. The errors are
+// *[stream.Error] of code [stream.CodeBadRequest], or [stream.CodeTooLarge] above
+// [stream.MaxRecords], or reserve's.
 func splitJSON(body []byte, reserve wire.Reserve) ([]stream.Record, error) {
-	if !utf8.Valid(body) {
-		return nil, stream.Errorf(stream.CodeBadRequest, "the body is not valid UTF-8, as JSON must be")
+	cut := jsonCutter{body: body, text: jsontext.New(body, maxJSONDepth), reserve: reserve}
+	if !cut.messages() && cut.err == nil {
+		cut.err = invalidJSON(body, cut.text.TooDeep())
 	}
-	value := bytes.Trim(body, jsonSpace)
-	if !json.Valid(value) {
-		return nil, invalidJSON(body)
+	if cut.err != nil {
+		return nil, cut.err
 	}
-	cut := jsonCutter{text: value}
-	count := 0
-	cut.messages(func([]byte) bool {
-		count++
-		return count <= stream.MaxRecords
-	})
-	switch {
-	case cut.tooDeep:
-		return nil, stream.Errorf(stream.CodeBadRequest, "the JSON body nests deeper than %d levels", maxJSONDepth)
-	case count > stream.MaxRecords:
-		return nil, stream.Errorf(stream.CodeTooLarge,
-			"the JSON array has more than %d elements; send them in several requests", stream.MaxRecords)
-	case count == 0:
-		return nil, nil
-	}
-	if err := reserve.Records(count); err != nil {
-		return nil, err
-	}
-	records := make([]stream.Record, 0, count)
-	cut.messages(func(message []byte) bool {
-		records = append(records, stream.Record{Body: message})
-		return true
-	})
-	return records, nil
+	return cut.records, nil
 }
 
-// jsonSpace is what JSON calls insignificant white space.
-const jsonSpace = " \t\r\n"
-
 // invalidJSON says where a body stops being JSON.
-func invalidJSON(body []byte) error {
+func invalidJSON(body []byte, tooDeep bool) error {
+	if tooDeep {
+		return stream.Errorf(stream.CodeBadRequest, "the JSON body nests deeper than %d levels", maxJSONDepth)
+	}
+	if !utf8.Valid(body) {
+		return stream.Errorf(stream.CodeBadRequest, "the body is not valid UTF-8, as JSON must be")
+	}
 	var ignored json.RawMessage
 	err := json.Unmarshal(body, &ignored)
 	return stream.Errorf(stream.CodeBadRequest, "the body is not valid JSON: %w", err)
 }
 
-// jsonCutter finds values in text that is known to be valid JSON, so it need
-// look at strings and brackets only.
+// jsonCutter collects the messages of a body while it is checked.
 type jsonCutter struct {
-	text    []byte
-	tooDeep bool
+	body    []byte
+	text    *jsontext.Scanner
+	reserve wire.Reserve
+	records []stream.Record
+	err     error // other than that it is not JSON
 }
 
-// messages calls each with the text of one message after the other, until it
-// returns false.
-func (c *jsonCutter) messages(each func(text []byte) bool) {
-	if c.text[0] != '[' {
-		c.skipValue(0)
-		each(c.text)
-		return
+// messages takes all of them, and tells whether the body is JSON and err is nil.
+func (c *jsonCutter) messages() bool {
+	c.text.Space()
+	if !c.text.Take('[') {
+		return c.grow(1) && c.message() && c.text.End()
 	}
-	at := c.skipSpace(1)
-	if c.text[at] == ']' {
-		return // an empty array: there are no trailing commas
+	c.text.Space()
+	if c.text.Take(']') {
+		return c.text.End()
 	}
-	for {
-		end := c.skipValue(at)
-		if !each(bytes.TrimRight(c.text[at:end:end], jsonSpace)) || c.text[end] == ']' {
-			return
+	for c.message() {
+		c.text.Space()
+		if !c.text.Take(',') {
+			return c.text.Take(']') && c.text.End()
 		}
-		at = c.skipSpace(end + 1) // past the comma
+		c.text.Space()
 	}
+	return false
 }
 
-func (c *jsonCutter) skipSpace(at int) int {
-	for bytes.IndexByte([]byte(jsonSpace), c.text[at]) >= 0 {
-		at++
+func (c *jsonCutter) message() bool {
+	start := c.text.Pos()
+	if !c.text.Value() {
+		return false
 	}
-	return at
+	if len(c.records) == cap(c.records) && !c.grow(max(manyMessages, messageGrowth*len(c.records))) {
+		return false
+	}
+	end := c.text.Pos()
+	c.records = append(c.records, stream.Record{Body: c.body[start:end:end]})
+	return true
 }
 
-// skipValue is where the value at a position ends: at the comma or bracket
-// that follows it, space before that included, or at the end of the text.
-func (c *jsonCutter) skipValue(at int) int {
-	depth := 0
-	for ; at < len(c.text); at++ {
-		switch c.text[at] {
-		case '"':
-			at = c.skipString(at)
-		case '[', '{':
-			depth++
-			if depth > maxJSONDepth {
-				c.tooDeep = true
-			}
-		case ']', '}':
-			if depth == 0 {
-				return at
-			}
-			depth--
-		case ',':
-			if depth == 0 {
-				return at
-			}
-		}
-	}
-	return at
-}
+// The room for messages of an array begins with manyMessages and grows by a factor.
+const (
+	manyMessages  = 32
+	messageGrowth = 4
+)
 
-// skipString is where the string that begins at a position has its last quote.
-func (c *jsonCutter) skipString(at int) int {
-	for at++; c.text[at] != '"'; at++ {
-		if c.text[at] == '\\' {
-			at++
-		}
+// grow makes room for so many messages, or fails. What it leaves behind counts as
+// memory, too, until the request is over.
+func (c *jsonCutter) grow(room int) bool {
+	if len(c.records) == stream.MaxRecords {
+		c.err = stream.Errorf(stream.CodeTooLarge,
+			"the JSON array has more than %d elements; send them in several requests", stream.MaxRecords)
+		return false
 	}
-	return at
+	room = min(room, stream.MaxRecords)
+	if c.err = c.reserve.Records(room); c.err != nil {
+		return false
+	}
+	c.records = append(make([]stream.Record, 0, room), c.records...)
+	return true
 }
 
 // writeJSONBody answers with a value of ours as JSON.

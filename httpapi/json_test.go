@@ -78,6 +78,9 @@ func TestSplitJSONSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// space is what JSON calls insignificant white space.
+const space = " \t\r\n"
+
 // FuzzSplitJSON compares with encoding/json: the same bodies are refused, and
 // the messages, joined again, mean the same.
 func FuzzSplitJSON(f *testing.F) {
@@ -96,9 +99,9 @@ func FuzzSplitJSON(f *testing.F) {
 		if err != nil {
 			t.Fatalf("took what is not JSON: %v", err)
 		}
-		array := bytes.TrimLeft(body, jsonSpace)[0] == '['
+		array := bytes.TrimLeft(body, space)[0] == '['
 		for _, record := range records {
-			if !json.Valid(record.Body) || len(bytes.Trim(record.Body, jsonSpace)) != len(record.Body) {
+			if !json.Valid(record.Body) || len(bytes.Trim(record.Body, space)) != len(record.Body) {
 				t.Fatalf("a message %q of %q", record.Body, body)
 			}
 		}
@@ -123,12 +126,21 @@ func decodeJSON(text []byte) (value any, err error) {
 }
 
 func BenchmarkSplitJSON(b *testing.B) {
-	body := []byte("[" + strings.Repeat(`{"id":12345,"name":"a name","tags":["x","y"]},`, 1000) + "null]")
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := splitJSON(body, nil); err != nil {
-			b.Fatal(err)
-		}
+	for name, message := range map[string]string{
+		"small": `{"id":12345,"name":"a name","tags":["x","y"]}`,
+		"1KiB":  `{"id":12345,"tags":["x","y"],"text":"` + strings.Repeat("Some words and more. ", 46) + `"}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			const messages = 100
+			body := []byte("[" + strings.Repeat(message+",", messages-1) + message + "]")
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := splitJSON(body, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(testing.AllocsPerRun(10, func() { _, _ = splitJSON(body, nil) }))/messages, "allocs/record")
+		})
 	}
 }

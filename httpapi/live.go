@@ -2,33 +2,38 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/picomq/picomq/stream"
 )
 
-// subscribe counts a live reader until release is called. One above
+// subscribe counts a live reader until its response is over. One above
 // [Config.MaxSubscribers] is refused with [stream.CodeOverloaded].
-func (a *API) subscribe(kind subscriberKind) (release func(), err error) {
+func (a *API) subscribe(w http.ResponseWriter, kind subscriberKind) error {
 	if a.subscribers.Add(1) > int64(a.config.MaxSubscribers) {
 		a.subscribers.Add(-1)
-		return nil, stream.Errorf(stream.CodeOverloaded,
+		return stream.Errorf(stream.CodeOverloaded,
 			"this node already has %d live readers; try again later or at another node", a.config.MaxSubscribers)
 	}
-	gauge := a.config.Metrics.subscribers.WithLabelValues(string(kind))
-	gauge.Inc()
-	return func() {
-		gauge.Dec()
-		a.subscribers.Add(-1)
-	}, nil
+	e := w.(*exchange) // which every handler is given
+	e.live, e.subscribed = true, kind
+	a.config.Metrics.subscribers.WithLabelValues(string(kind)).Inc()
+	return nil
 }
 
-// liveContext is done when the client has gone, after d, or when the API
-// drains. It costs no goroutine.
-func (a *API) liveContext(r *http.Request, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(r.Context(), d)
+func (a *API) unsubscribe(e *exchange) {
+	if e.subscribed != "" {
+		a.config.Metrics.subscribers.WithLabelValues(string(e.subscribed)).Dec()
+		a.subscribers.Add(-1)
+	}
+}
+
+// liveContext is done when the client has gone, at a time, or when the API
+// drains. It costs no goroutine, but too much for readers that only wait: they
+// use [alarms].
+func (a *API) liveContext(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithDeadline(ctx, until)
 	detach := context.AfterFunc(a.draining, cancel)
 	if a.draining.Err() != nil {
 		cancel() // now, and not when the function gets to run
@@ -51,23 +56,14 @@ func (a *API) locate(ctx context.Context, name stream.Name, from stream.Position
 // of the stream. It reports more = false when the time is over or the API
 // drains: the answer is then what there was before. A client that has gone also
 // gets more = false, and whatever is written to it goes nowhere.
-func (a *API) awaitMore(r *http.Request, id stream.ID, after stream.Offset) (more bool, err error) {
-	release, err := a.subscribe(longPoll)
-	if err != nil {
+func (a *API) awaitMore(w http.ResponseWriter, r *http.Request, id stream.ID, after stream.Offset) (more bool, err error) {
+	if err := a.subscribe(w, longPoll); err != nil {
 		return false, err
 	}
-	defer release()
-	ctx, cancel := a.liveContext(r, a.config.LongPollTimeout)
-	defer cancel()
-	_, err = a.config.Streams.Wait(ctx, stream.WaitRequest{ID: id, After: after})
-	if timeOver(ctx, err) {
+	over := a.alarms.after(a.config.LongPollTimeout, max(a.config.LongPollTimeout/alarmSteps, 1))
+	info, err := a.config.Streams.Wait(r.Context(), stream.WaitRequest{ID: id, After: after, Until: over})
+	if err != nil && r.Context().Err() != nil {
 		return false, nil
 	}
-	return err == nil, err
-}
-
-// timeOver tells whether a wait ended with its context, and not with an answer
-// or a refusal.
-func timeOver(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+	return err == nil && (info.Tail > after || info.Closed), err
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
-	"maps"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -25,32 +24,42 @@ func (a *API) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		e := &exchange{ResponseWriter: w, timeout: a.config.WriteTimeout}
-		h := e.Header()
-		maps.Copy(h, a.common)
-		h.Set(headerRequestID, a.requests.of(r))
-		// Connections are used again, and the last response has left a deadline.
-		awaitQuietly(w)
-		if e.in = receive(w, r, a.config.BodyTimeout); e.in != nil {
-			defer e.in.settle() // whatever happens: net/http reads on by itself
-			served := *r        // net/http knows its own body by its type
-			served.Body = e.in
-			r = &served
+		a.setCommon(e.Header(), r)
+		if r.ProtoMajor > 1 || awaitsInvitation(r) {
+			awaitQuietly(w)
 		}
-		defer func() {
-			a.bodies.Add(-e.held)
-			took := time.Since(began)
-			a.config.Metrics.answered(r, e, took)
-			a.config.Logger.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("request_id", requestID(e)),
-				slog.String("method", r.Method), slog.String("target", r.URL.RequestURI()), slog.Int("status", e.status),
-				slog.Int64("bytes", e.written), slog.Duration("took", took))
-		}()
+		if e.in.receive(w, r, a.config.BodyTimeout) {
+			defer e.in.settle() // whatever happens: net/http reads on by itself
+			e.served = *r       // net/http knows its own body by its type
+			e.served.Body = &e.in
+			r = &e.served
+		}
+		defer func() { a.answered(r, e, time.Since(began)) }()
 		defer func() { a.recoverPanic(e, r, recover()) }()
 		if r.Method == http.MethodOptions {
 			answerPreflight(e)
 			return
 		}
 		next.ServeHTTP(e, r)
+		if e.rest != nil {
+			e.rest(r)
+		}
 	})
+}
+
+// answered counts a request that has its answer.
+func (a *API) answered(r *http.Request, e *exchange, took time.Duration) {
+	if e.held != 0 {
+		a.bodies.Add(-e.held)
+	}
+	a.unsubscribe(e)
+	a.config.Metrics.answered(r, e, took)
+	if !a.config.Logger.Enabled(r.Context(), slog.LevelDebug) {
+		return
+	}
+	a.config.Logger.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("request_id", requestID(e)),
+		slog.String("method", r.Method), slog.String("target", r.URL.RequestURI()), slog.Int("status", e.status),
+		slog.Int64("bytes", e.written), slog.Duration("took", took))
 }
 
 // The CORS lists name every header of both protocols that a browser may send
@@ -81,15 +90,32 @@ var (
 	}, ", ")
 )
 
-// commonHeaders are on every response, errors included. Responses share the
+// commonHeaders are on all responses, errors included. Responses share the
 // values: they hold one element each, so that adding to one copies it.
-func commonHeaders(config Config) http.Header {
-	return http.Header{
-		"X-Content-Type-Options":        {"nosniff"},
-		"Cross-Origin-Resource-Policy":  {"cross-origin"},
-		"Access-Control-Allow-Origin":   {config.CORSOrigin},
-		"Access-Control-Expose-Headers": {exposedHeaders},
+type commonHeaders struct {
+	noSniff, crossOrigin   []string
+	origin, exposedHeaders []string
+}
+
+func newCommonHeaders(config Config) commonHeaders {
+	return commonHeaders{
+		noSniff: []string{"nosniff"}, crossOrigin: []string{"cross-origin"},
+		origin: []string{config.CORSOrigin}, exposedHeaders: []string{exposedHeaders},
 	}
+}
+
+// setCommon begins a response. The kilobyte that says what browsers may do with
+// it goes everywhere but to the appends of others: a browser names its origin, and
+// nothing keeps an answer to POST that it could come upon later.
+func (a *API) setCommon(h http.Header, r *http.Request) {
+	h["X-Content-Type-Options"] = a.common.noSniff
+	h["Cross-Origin-Resource-Policy"] = a.common.crossOrigin
+	h[headerRequestID] = []string{a.requests.of(r)}
+	if r.Method == http.MethodPost && r.Header["Origin"] == nil {
+		return
+	}
+	h["Access-Control-Allow-Origin"] = a.common.origin
+	h["Access-Control-Expose-Headers"] = a.common.exposedHeaders
 }
 
 func answerPreflight(w http.ResponseWriter) {

@@ -31,15 +31,18 @@ func (picoEventFormat) appendData(dst []byte, c *stream.Chunk) ([]byte, stream.O
 		return dst, c.Next
 	}
 	records := wire.EncodeJSONRead(make([]byte, 0, encodedSize(c)), c.Runs)
-	return appendPicoEvent(dst, wire.EventData, c.Next, records), c.Next
+	dst = beginPicoEvent(dst, wire.EventData, c.Next)
+	return wire.EndEvent(wire.AppendEventData(dst, records)), c.Next
 }
 
 func (picoEventFormat) appendControl(dst []byte, p place) []byte {
-	control := wire.AppendControl(nil, wire.Control{NextSeq: p.next, UpToDate: p.upToDate, Closed: p.closed})
-	return appendPicoEvent(dst, wire.EventControl, p.next, control)
+	dst = beginPicoEvent(dst, wire.EventControl, p.next)
+	dst = append(dst, "data:"...)
+	dst = wire.AppendControl(dst, wire.Control{NextSeq: p.next, UpToDate: p.upToDate, Closed: p.closed})
+	return wire.EndEvent(append(dst, '\n'))
 }
 
-func appendPicoEvent(dst []byte, name string, next stream.Offset, data []byte) []byte {
-	dst = wire.BeginEvent(dst, name, strconv.FormatUint(uint64(next), 10))
-	return wire.EndEvent(wire.AppendEventData(dst, data))
+func beginPicoEvent(dst []byte, name string, next stream.Offset) []byte {
+	var digits [20]byte // of any offset
+	return wire.BeginEvent(dst, name, string(strconv.AppendUint(digits[:0], uint64(next), 10)))
 }

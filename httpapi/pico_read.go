@@ -214,8 +214,7 @@ func (a *API) picoLongPoll(w http.ResponseWriter, r *http.Request, name stream.N
 		return err
 	}
 	if chunk.Next == chunk.First && !chunk.Closed {
-		markLive(w)
-		more, err := a.awaitMore(r, chunk.ID, chunk.Next)
+		more, err := a.awaitMore(w, r, chunk.ID, chunk.Next)
 		if err != nil {
 			return err
 		}

@@ -153,6 +153,7 @@ func (a *API) picoAppend(w http.ResponseWriter, r *http.Request, name stream.Nam
 	if err != nil {
 		return err
 	}
+	doneWithBody(w)
 	h := w.Header()
 	h.Set("Cache-Control", cacheNever)
 	setNumber(h, wire.PicoNextSeq, done.Next)

@@ -13,7 +13,9 @@ type Streams interface {
 	// Create makes a stream, or finds one of the same configuration. It calls
 	// r.Parse, if at all, before it returns and on the caller's goroutine.
 	Create(ctx context.Context, name stream.Name, r *stream.CreateRequest) (stream.Created, error)
-	// Append adds records, closes, or both, in one step.
+	// Append adds records, closes, or both, in one step. When it returns no error,
+	// the bodies of r.Records are the caller's again, who may overwrite them; after
+	// an error they may still be in use.
 	Append(ctx context.Context, name stream.Name, r *stream.AppendRequest) (stream.Appended, error)
 	// Trim drops the records below an offset, which is clamped to the tail.
 	Trim(ctx context.Context, name stream.Name, to stream.Offset) (stream.Info, error)
@@ -26,7 +28,8 @@ type Streams interface {
 	Read(ctx context.Context, name stream.Name, r stream.ReadRequest) (*stream.Chunk, error)
 	// Wait returns when the stream's tail is past r.After, or it is closed, or
 	// it is gone ([stream.CodeNotFound], [stream.CodeDeleted]), or ctx is done
-	// (its error). It keeps a sliding expiry alive while it waits.
+	// (its error), or r.Until is closed: then it returns the stream as it was
+	// last. It keeps a sliding expiry alive while it waits.
 	Wait(ctx context.Context, r stream.WaitRequest) (stream.Info, error)
 	// List returns a page of names.
 	List(ctx context.Context, r stream.ListRequest) (stream.Page, error)

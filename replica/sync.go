@@ -17,8 +17,7 @@ func (r *Replica) Sync(ctx context.Context) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	if r.log.Exclusive() {
-		r.freshen(r.clock())
+	if r.SyncNow() {
 		return nil
 	}
 	head, asked, err := r.heads.learn(ctx, r.queryHead)
@@ -30,6 +29,16 @@ func (r *Replica) Sync(ctx context.Context) error {
 	}
 	r.freshen(asked)
 	return nil
+}
+
+// SyncNow is Sync where that need not ask or wait, and tells whether it was: the
+// log is exclusive and the replica has not ended.
+func (r *Replica) SyncNow() bool {
+	if !r.log.Exclusive() || r.Err() != nil {
+		return false
+	}
+	r.freshen(r.clock())
+	return true
 }
 
 // WaitApplied returns when the view holds an index.

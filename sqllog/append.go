@@ -18,17 +18,12 @@ func (l *Log) Append(ctx context.Context, in commands.Insert) (commands.Inserted
 	}
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	// Taking the connection first keeps "could not connect" apart from "sent,
-	// and then something happened".
-	conn, err := l.writer.DB.Conn(ctx)
-	if err != nil {
-		return commands.Inserted{}, fmt.Errorf("append %v: %w: connect: %w", in.Origin, commands.ErrNotSent, err)
-	}
-	defer func() { _ = conn.Close() }() // gives it back; nothing is lost with an error
-	at, err := l.dialect.insert(ctx, conn, &in, newRowID())
+	at, err := l.dialect.insert(ctx, l, &in, newRowID())
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.refusal(ctx, conn, in.Shares()))
+		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.refusal(ctx, in.Shares()))
+	case errors.Is(err, commands.ErrNotSent):
+		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, err)
 	case err != nil:
 		return commands.Inserted{}, fmt.Errorf("append %v: %w", in.Origin, l.dialect.classify(err))
 	}
@@ -40,9 +35,9 @@ func (l *Log) Append(ctx context.Context, in commands.Insert) (commands.Inserted
 
 // refusal says why the statement's condition did not hold: the last row that a
 // proposer applied is not there.
-func (l *Log) refusal(ctx context.Context, conn *sql.Conn, shares []commands.Part) error {
+func (l *Log) refusal(ctx context.Context, shares []commands.Part) error {
 	for _, share := range shares {
-		if err := l.refusalOf(ctx, conn, share.Applied); err != nil {
+		if err := l.refusalOf(ctx, share.Applied); err != nil {
 			return err
 		}
 	}
@@ -52,14 +47,14 @@ func (l *Log) refusal(ctx context.Context, conn *sql.Conn, shares []commands.Par
 }
 
 // refusalOf is nil when the log has the row.
-func (l *Log) refusalOf(ctx context.Context, conn *sql.Conn, applied commands.Position) error {
+func (l *Log) refusalOf(ctx context.Context, applied commands.Position) error {
 	lost := &commands.LostTailError{Applied: applied}
 	var truncated commands.Position
 	const query = `SELECT h.idx, h.row_id, coalesce(c.row_id, 0), a.truncated_idx, a.truncated_row_id
 FROM log_head AS h JOIN log_archive AS a ON a.log = h.log
 LEFT JOIN command_log AS c ON c.log = h.log AND c.idx = $1
 WHERE h.log = 0`
-	err := conn.QueryRowContext(ctx, query, l.args(int64(applied.Index))...).
+	err := l.writer.DB.QueryRowContext(ctx, query, l.args(int64(applied.Index))...).
 		Scan(&lost.Head.Index, &lost.Head.Row, &lost.Found, &truncated.Index, &truncated.Row)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

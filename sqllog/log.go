@@ -37,18 +37,23 @@ type Log struct {
 	dialect dialect
 	writer  *bun.DB
 	reader  *bun.DB // the same as writer on Postgres
-	timeout time.Duration
-	logger  *slog.Logger
-	wakeups chan struct{} // capacity 1: a signal says "since the last one"
-	closers []func() error
+	// prepared is the appending statement, where it costs more to prepare than to
+	// run and the writer has one connection, which needs no network: SQLite. On
+	// Postgres each connection has it under a name, and this is nil.
+	prepared *sql.Stmt
+	timeout  time.Duration
+	logger   *slog.Logger
+	wakeups  chan struct{} // capacity 1: a signal says "since the last one"
+	closers  []func() error
 }
 
 // dialect is what differs between the databases once they are open.
 type dialect struct {
 	exclusive bool
 	// insert appends one row of that id. It answers sql.ErrNoRows when a row that
-	// a proposer applied is not there.
-	insert       func(ctx context.Context, conn *sql.Conn, in *commands.Insert, row commands.RowID) (commands.Inserted, error)
+	// a proposer applied is not there, and [commands.ErrNotSent] when there was no
+	// connection; what its other errors mean is classify's to say.
+	insert       func(ctx context.Context, l *Log, in *commands.Insert, row commands.RowID) (commands.Inserted, error)
 	originDigest string            // an expression: the digest of an origin o that stands in row c
 	truncate     string            // the statement that drops the oldest rows
 	now          string            // an expression: the database's clock in Unix ms

@@ -19,7 +19,14 @@ import (
 // protocol a statement runs when Execute arrives and commits when Sync does, and
 // the server waits between the two without a limit, holding the lock. EXECUTE
 // spares the planning, two thirds of the time.
-func insertPostgres(ctx context.Context, conn *sql.Conn, in *commands.Insert, row commands.RowID) (at commands.Inserted, err error) {
+func insertPostgres(ctx context.Context, l *Log, in *commands.Insert, row commands.RowID) (at commands.Inserted, err error) {
+	// Taking the connection first keeps "could not connect" apart from "sent,
+	// and then something happened".
+	conn, err := l.writer.DB.Conn(ctx)
+	if err != nil {
+		return at, fmt.Errorf("%w: connect: %w", commands.ErrNotSent, err)
+	}
+	defer func() { _ = conn.Close() }() // gives it back; nothing is lost with an error
 	text := appendText(in, row)
 	var results []*pgconn.Result
 	err = conn.Raw(func(driver any) error {

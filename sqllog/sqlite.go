@@ -34,11 +34,11 @@ WHERE h.log = 0 AND (EXISTS (SELECT 1 FROM command_log AS c WHERE c.log = 0 AND 
 RETURNING idx, previous_row_id, db_time_ms`
 
 // insertSQLite runs the appending statement.
-func insertSQLite(ctx context.Context, conn *sql.Conn, in *commands.Insert, row commands.RowID) (at commands.Inserted, err error) {
+func insertSQLite(ctx context.Context, l *Log, in *commands.Insert, row commands.RowID) (at commands.Inserted, err error) {
 	if len(in.Parts) > 0 {
 		return at, errors.New("a SQLite log has one node: nobody inserts for others")
 	}
-	rows, err := conn.QueryContext(ctx, sqliteInsert,
+	rows, err := l.prepared.QueryContext(ctx,
 		int64(row), int64(in.Origin.Node), int64(in.Origin.Epoch), int64(in.Origin.Seq),
 		in.Summary.Kinds, int64(in.Summary.Commands), int64(in.Summary.Appends),
 		int64(commands.PayloadDigest(in.Payload)), in.Payload,
@@ -100,6 +100,10 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 	if err := syncNames(path); err != nil {
 		return l, err
 	}
+	if l.prepared, err = l.writer.DB.PrepareContext(ctx, sqliteInsert); err != nil {
+		return l, fmt.Errorf("%s: prepare the appending statement: %w", path, err)
+	}
+	l.onClose(l.prepared.Close)
 	l.reader, err = l.sqlitePool(path, ReaderPoolSize, "query_only(1)")
 	return l, err
 }

@@ -98,10 +98,10 @@ func (s *State) write(id stream.ID, p place, a *commands.Append, e Extent, close
 	r := p.row()
 	first := r.tail
 	e.First = first
-	room := roomFor(*p.extents(), e)
+	room := roomFor(p.extents().rows, e)
 	s.beginRow(id, p)
 	if e.Count() > 0 {
-		*p.extents() = room
+		p.extents().rows = room
 		s.addExtent(id, p, e)
 		r.tail += stream.Offset(e.Count())
 	}

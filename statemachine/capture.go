@@ -60,8 +60,8 @@ type rowCopy struct {
 	row         row // contentType means nothing here
 	name        string
 	contentType string
-	extents     []Extent // all but the last
-	last        Extent   // of no records when there are none
+	extents     []stored // all but the last
+	last        stored   // of no records when there are none
 	streamSeq   string
 	producers   []producerCopy
 	closer      uint32
@@ -88,8 +88,8 @@ func (s *State) keepRow(id stream.ID, p place) {
 func (s *State) copyRow(id stream.ID, p place) rowCopy {
 	c := rowCopy{id: id, row: *p.row(), name: p.page.names[p.at]}
 	c.contentType = s.types.value(c.row.contentType)
-	if extents := *p.extents(); len(extents) > 0 {
-		c.extents, c.last = extents[:len(extents)-1], extents[len(extents)-1]
+	if rows := p.extents().rows; len(rows) > 0 {
+		c.extents, c.last = rows[:len(rows)-1], rows[len(rows)-1]
 	}
 	d := p.side()
 	if d == nil {
@@ -103,9 +103,10 @@ func (s *State) copyRow(id stream.ID, p place) rowCopy {
 	return c
 }
 
-// keepSegment lets a running snapshot have a segment's row before it changes.
-// The row is locked.
+// keepSegment lets a running snapshot have a segment's row before it changes,
+// and notes that one does. The row is locked.
 func (s *State) keepSegment(slot uint32, page *segmentPage) {
+	s.segmented = s.index
 	at := int(slot % pageRows)
 	if s.running == nil || uint64(slot) >= s.running.slots || !page.capture.wants(s.running.generation, at) {
 		return

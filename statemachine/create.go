@@ -113,11 +113,11 @@ func (s *State) newStream(m *commands.Create, h *heritage) (stream.ID, place) {
 	case stream.ExpiresNever:
 	}
 	r.contentType = s.types.acquire(h.config.ContentType)
-	var extents []Extent
+	var inherited extents
 	var d *side
 	if h.parent != 0 {
 		r.flags |= flagFork
-		extents, d = s.bequeath(h)
+		inherited, d = s.bequeath(h)
 	}
 	if h.config.Retention != (stream.Retention{}) {
 		r.flags |= flagRetained
@@ -128,10 +128,10 @@ func (s *State) newStream(m *commands.Create, h *heritage) (stream.ID, place) {
 	}
 	lock := s.streams.lock(id.Dense() / pageRows)
 	lock.Lock()
-	s.occupy(p, r, name, extents, d)
+	s.occupy(p, r, name, inherited, d)
 	lock.Unlock()
 	s.items += s.hashStream(id, p)
-	s.referAll(extents, 1)
+	s.referAll(inherited.rows, 1)
 	s.names.set(name, id)
 	s.note(id)
 	return id, p
@@ -149,12 +149,13 @@ func (s *State) place(id stream.ID) place {
 }
 
 // occupy puts a row where none is. The page is locked.
-func (s *State) occupy(p place, r row, name string, extents []Extent, d *side) {
+func (s *State) occupy(p place, r row, name string, x extents, d *side) {
 	*p.row() = r
 	p.page.names[p.at] = name
-	p.page.extents[p.at] = extents
+	p.page.extents[p.at] = x
 	p.page.sides[p.at] = d
 	p.page.live++
+	p.page.changes++
 	s.counts.Streams++
 	s.countExpiring(p, 1)
 	if r.deleted() {

@@ -137,7 +137,7 @@ func hashSequences(q *sequences) uint64 {
 // hashStream is the sum of the hashes of all items of one stream.
 func (s *State) hashStream(id stream.ID, p place) uint64 {
 	sum := s.hashIdentity(id, p) + s.hashRow(id, p)
-	for _, e := range *p.extents() {
+	for _, e := range p.extents().all(p.row().start) {
 		sum += hashExtent(id, e)
 	}
 	d := p.side()

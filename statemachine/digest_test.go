@@ -54,13 +54,12 @@ func TestDigestSeesEverything(t *testing.T) {
 		"name":         func(s *State) { damaged(s, 1).page.names[1] = "z" },
 		"closer":       func(s *State) { damaged(s, 2).side().closer = 0 },
 		"stream-seq":   func(s *State) { damaged(s, 2).side().streamSeq = "t" },
-		"extent first": func(s *State) { (*damaged(s, 1).extents())[0].First++ },
-		"extent place": func(s *State) { (*damaged(s, 1).extents())[0].Ordinal++ },
-		"extent slot":  func(s *State) { (*damaged(s, 1).extents())[0].Segment++ },
-		"extent count": func(s *State) { (*damaged(s, 1).extents())[0].packed += 4 },
-		"extent bytes": func(s *State) { (*damaged(s, 1).extents())[0].Bytes++ },
+		"extent place": func(s *State) { damaged(s, 1).extents().rows[0].Ordinal++ },
+		"extent slot":  func(s *State) { damaged(s, 1).extents().rows[0].Segment++ },
+		"extent count": func(s *State) { damaged(s, 1).extents().rows[0].packed += 4 },
+		"extent bytes": func(s *State) { damaged(s, 1).extents().rows[0].Bytes++ },
 
-		"extent cut": func(s *State) { (*damaged(s, 1).extents())[0].packed++ },
+		"extent cut": func(s *State) { damaged(s, 1).extents().rows[0].packed++ },
 
 		"deleted":     func(s *State) { damaged(s, 4).row().flags &^= flagDeleted },
 		"fork flag":   func(s *State) { damaged(s, 4).row().flags &^= flagFork },

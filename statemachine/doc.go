@@ -163,7 +163,7 @@
 // stated, and what the server does with those is not part of the state. A fork
 // inherits each bound that it leaves open. A Create that meets a stream compares
 // the bounds it states, not those it leaves open. A deleted stream keeps none.
-// The state trims nothing by itself: [View.Overdue] finds what is overdue, and a
+// The state trims nothing by itself: [RetentionScan] finds what is overdue, and a
 // Trim for upkeep takes it without being a use of the stream.
 //
 // # Canonical state and digest

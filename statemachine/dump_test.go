@@ -104,7 +104,7 @@ func (s *State) dumpStream(b *strings.Builder, dense uint64, p place) {
 		fmt.Fprintf(b, " stream-seq %s", d.streamSeq)
 	}
 	b.WriteByte('\n')
-	for _, e := range *p.extents() {
+	for _, e := range p.extents().all(p.row().start) {
 		bytes := "bytes"
 		if e.Cut() {
 			bytes = "cut to"

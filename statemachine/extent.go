@@ -2,7 +2,6 @@ package statemachine
 
 import (
 	"math"
-	"slices"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
@@ -10,7 +9,7 @@ import (
 
 // Extent is consecutive records of one stream that lie in one segment: Count
 // records from offset First on, the first of them being record number Ordinal
-// of the segment. 24 bytes.
+// of the segment.
 type Extent struct {
 	First   stream.Offset
 	Segment uint32 // slot
@@ -89,56 +88,45 @@ func (e *Extent) join(next Extent) {
 	e.Bytes += next.Bytes
 }
 
-// roomFor is the extents with room for one more, where e needs it. It is called
-// before the row is locked, so that no reader waits for a copy of many.
-func roomFor(extents []Extent, e Extent) []Extent {
-	if n := len(extents); e.Count() == 0 || (n > 0 && extents[n-1].continues(e)) {
-		return extents
-	}
-	return grow(extents)
-}
-
-// addExtent adds records at the tail. The row is locked.
+// addExtent adds records at the tail. The row is locked; room was made before.
 func (s *State) addExtent(id stream.ID, p place, e Extent) {
-	extents := p.extents()
-	if n := len(*extents); n > 0 && (*extents)[n-1].continues(e) {
-		last := &(*extents)[n-1]
-		s.items -= hashExtent(id, *last)
-		last.join(e)
-		s.items += hashExtent(id, *last)
-		s.refer(e.Segment, 0, int64(e.Bytes))
-		return
+	x := p.extents()
+	if n := len(x.rows); n > 0 {
+		row := &x.rows[n-1]
+		if last := row.from(e.First - row.count()); last.continues(e) {
+			s.items -= hashExtent(id, last)
+			last.join(e)
+			s.items += hashExtent(id, last)
+			*row = last.stored()
+			s.refer(e.Segment, 0, int64(e.Bytes))
+			return
+		}
 	}
-	*extents = append(*extents, e)
+	x.push(e, p.row().start)
 	s.countExtent(id, e)
 }
 
-// grow makes room for one more with an eighth of slack: appending alone would
-// double, and most streams are small.
-func grow[T any](s []T) []T {
-	if len(s) < cap(s) {
-		return s
+// roomFor is the rows with room for one more, where e needs it. It is called
+// before the row is locked, so that no reader waits for a copy of many.
+func roomFor(rows []stored, e Extent) []stored {
+	if n := len(rows); e.Count() == 0 || (n > 0 && rows[n-1].from(e.First-rows[n-1].count()).continues(e)) {
+		return rows
 	}
-	return append(make([]T, 0, len(s)+len(s)/8+1), s...)
+	return grow(rows)
 }
 
 // dropBelow drops the extents that end at or below an offset, and returns those
-// that stay. The row is not locked yet: what readers see is not written.
-func (s *State) dropBelow(id stream.ID, extents []Extent, to stream.Offset) []Extent {
+// that stay and the offset of the first. The row is not locked yet: what readers
+// see is not written. A running snapshot may be reading the array.
+func (s *State) dropBelow(id stream.ID, p place, to stream.Offset) (rest extents, first stream.Offset) {
+	x := p.extents()
 	n := 0
-	for ; n < len(extents) && extents[n].End() <= to; n++ {
-		s.dropExtent(id, extents[n])
+	first = p.row().start
+	for ; n < len(x.rows) && first+x.rows[n].count() <= to; n++ {
+		s.dropExtent(id, x.rows[n].from(first))
+		first += x.rows[n].count()
 	}
-	rest := extents[n:]
-	switch {
-	case len(rest) == 0:
-		return nil
-	case s.running != nil || n > len(rest):
-		// A snapshot may be reading the array, or most of it would lie idle.
-		return slices.Clone(rest)
-	default:
-		return rest
-	}
+	return x.without(n, s.running == nil), first
 }
 
 // countExtent adds an extent to the digest and to its segment's references.
@@ -155,11 +143,10 @@ func (s *State) dropExtent(id stream.ID, e Extent) {
 	s.refer(e.Segment, -1, -int64(e.Bytes))
 }
 
-// shorten drops the first n records of an extent, 0 < n < Count. The row is
-// locked.
-func (s *State) shorten(id stream.ID, e *Extent, n uint32) {
+// shorten is an extent without its first n records, 0 < n < Count.
+func (s *State) shorten(id stream.ID, e Extent, n uint32) Extent {
 	rest := e.tail(n)
-	s.items += hashExtent(id, rest) - hashExtent(id, *e)
+	s.items += hashExtent(id, rest) - hashExtent(id, e)
 	s.refer(e.Segment, 0, int64(rest.Bytes)-int64(e.Bytes))
-	*e = rest
+	return rest
 }

@@ -3,7 +3,6 @@ package statemachine
 import (
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
@@ -66,7 +65,7 @@ func (s *State) inherit(m *commands.Create, out *AppendResult) (heritage, Verdic
 		return h, Full
 	}
 	h.end = h.at + stream.Offset(beyond)
-	if h.cut > 0 && (stream.IsJSON(contentType) || !cuttable(*p.extents(), h.at, h.cut)) {
+	if h.cut > 0 && (stream.IsJSON(contentType) || !cuttable(p, h.at, h.cut)) {
 		return h, Invalid
 	}
 	if h.config.ContentType == "" {
@@ -90,49 +89,44 @@ func validFork(f *commands.Fork) bool {
 // cuttable tells whether the record at an offset can be cut to so many bytes, as
 // far as the state knows: it knows a record's length only where an earlier cut
 // says it.
-func cuttable(extents []Extent, at stream.Offset, bytes uint32) bool {
-	e := extents[holding(extents, at)]
+func cuttable(p place, at stream.Offset, bytes uint32) bool {
+	n, first := p.extents().find(p.row().start, at)
+	e := p.extents().rows[n].from(first)
 	return !e.Cut() || bytes < e.Bytes
 }
 
-// holding is the place of the extent that holds an offset, or of the first
-// above it.
-func holding(extents []Extent, at stream.Offset) int {
-	return sort.Search(len(extents), func(i int) bool { return extents[i].End() > at })
-}
-
 // extents are the parent's, up to where the heritage ends.
-func (h *heritage) extents(of []Extent) []Extent {
+func (h *heritage) extents(of *extents) extents {
 	whole := h.end
 	if h.cut > 0 {
 		whole--
 	}
-	n := holding(of, whole)
-	if n == len(of) {
-		return slices.Clone(of)
+	n, first := of.find(h.start, whole)
+	if n == len(of.rows) {
+		return makeExtents(slices.Clone(of.rows), h.start)
 	}
-	list := append(make([]Extent, 0, n+2), of[:n]...)
-	inside := uint32(whole - of[n].First)
+	rows := append(make([]stored, 0, n+2), of.rows[:n]...)
+	last, inside := of.rows[n].from(first), uint32(whole-first)
 	if inside > 0 {
-		list = append(list, of[n].head(inside))
+		rows = append(rows, last.head(inside).stored())
 	}
 	if h.cut > 0 {
-		list = append(list, cutExtent(of[n], inside, h.cut))
+		rows = append(rows, cutExtent(last, inside, h.cut).stored())
 	}
-	return list
+	return makeExtents(rows, h.start)
 }
 
 // bequeath counts a fork as its parent's, and returns what it begins with: its
 // part of the parent's extents, and how it began.
-func (s *State) bequeath(h *heritage) ([]Extent, *side) {
+func (s *State) bequeath(h *heritage) (extents, *side) {
 	from, _ := s.find(h.parent)
-	extents := h.extents(*from.extents())
+	inherited := h.extents(from.extents())
 	s.beginRow(h.parent, from)
 	from.makeSide().forks++
 	from.row().flags |= flagForked
 	s.endRow(h.parent, from)
 	name := stream.Name(from.page.names[from.at])
-	return extents, &side{fork: &stream.Fork{Parent: h.parent, From: name, At: h.at, Sub: h.sub, End: h.end}}
+	return inherited, &side{fork: &stream.Fork{Parent: h.parent, From: name, At: h.at, Sub: h.sub, End: h.end}}
 }
 
 // descends tells whether a stream began as the fork that a create asks for. The
@@ -152,7 +146,7 @@ func (s *State) descends(d *side, f *commands.Fork) bool {
 // media type and its parent, and has no records, producers or deadline any more.
 func (s *State) bury(id stream.ID, p place) {
 	n := id.Dense() / pageRows
-	extents, old := *p.extents(), p.side()
+	rows, old := p.extents().rows, p.side()
 	s.items -= s.hashStream(id, p)
 	lock := s.streams.lock(n)
 	lock.Lock()
@@ -164,12 +158,13 @@ func (s *State) bury(id stream.ID, p place) {
 		s.counts.Retained--
 	}
 	r.flags = r.flags&^(flagClosed|flagStreamSeq|flagRetained) | flagDeleted
-	*p.extents() = nil
+	*p.extents() = extents{}
 	p.page.sides[p.at] = &side{fork: old.fork, forks: old.forks}
+	p.page.changes++
 	lock.Unlock()
 	s.items += s.hashStream(id, p)
 	s.counts.Deleted++
-	s.referAll(extents, -1)
+	s.referAll(rows, -1)
 	s.releaseProducers(old)
 	s.note(id)
 }

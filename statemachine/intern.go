@@ -56,8 +56,8 @@ func (t *interner) acquire(text string) uint32 {
 		entries[n] = entry
 	} else {
 		n = uint32(len(entries))
-		entries = append(entries, entry)
-		t.entries.Store(&entries)
+		grown := append(entries, entry) // a variable of its own, so that only this allocates
+		t.entries.Store(&grown)
 	}
 	t.numbers[text] = n
 	return n

@@ -131,17 +131,20 @@ type side struct {
 // streamPage holds the streams of 256 consecutive dense numbers. What is not
 // flat lies beside the rows, at the same place.
 type streamPage struct {
-	capture  capture[rowCopy]
-	live     int // streams in the page
-	expiring int // those that can expire: the sweep passes over pages without
-	rows     *[pageRows]row
-	names    [pageRows]string
-	extents  [pageRows][]Extent
-	sides    [pageRows]*side
+	capture   capture[rowCopy]
+	live      int       // streams in the page
+	changes   uint64    // of its streams, so far
+	deadlines deadlines // of its streams
+	rows      *[pageRows]row
+	names     [pageRows]string
+	extents   [pageRows]extents
+	sides     [pageRows]*side
 }
 
 func newStreamPage(generation uint64) *streamPage {
-	return &streamPage{capture: capture[rowCopy]{taken: generation}, rows: new([pageRows]row)}
+	p := &streamPage{capture: capture[rowCopy]{taken: generation}, rows: new([pageRows]row)}
+	p.deadlines.init()
+	return p
 }
 
 // place is where a stream's row is.
@@ -150,9 +153,9 @@ type place struct {
 	at   int
 }
 
-func (p place) row() *row          { return &p.page.rows[p.at] }
-func (p place) side() *side        { return p.page.sides[p.at] }
-func (p place) extents() *[]Extent { return &p.page.extents[p.at] }
+func (p place) row() *row         { return &p.page.rows[p.at] }
+func (p place) side() *side       { return p.page.sides[p.at] }
+func (p place) extents() *extents { return &p.page.extents[p.at] }
 
 // makeSide is the side, made when there is none yet. The row is locked.
 func (p place) makeSide() *side {
@@ -194,5 +197,6 @@ func (s *State) beginRow(id stream.ID, p place) {
 
 func (s *State) endRow(id stream.ID, p place) {
 	s.items += s.hashRow(id, p)
+	p.page.changes++
 	s.streams.lock(id.Dense() / pageRows).Unlock()
 }

@@ -73,7 +73,7 @@ func (s *State) remove(id stream.ID, p place) {
 // a fork.
 func (s *State) removeOne(id stream.ID, p place) (fork *stream.Fork) {
 	n := id.Dense() / pageRows
-	contentType, extents, d := p.row().contentType, *p.extents(), p.side()
+	contentType, rows, d := p.row().contentType, p.extents().rows, p.side()
 	s.names.remove(p.page.names[p.at])
 	s.items -= s.hashStream(id, p)
 	lock := s.streams.lock(n)
@@ -81,7 +81,7 @@ func (s *State) removeOne(id stream.ID, p place) (fork *stream.Fork) {
 	s.keepRow(id, p)
 	s.vacate(p)
 	lock.Unlock()
-	s.referAll(extents, -1) // no reader comes upon these any more
+	s.referAll(rows, -1) // no reader comes upon these any more
 	s.types.release(contentType)
 	s.releaseProducers(d)
 	if p.page.live == 0 {
@@ -108,9 +108,12 @@ func (s *State) releaseProducers(d *side) {
 // countExpiring adds the stream to those that can expire, or with -1 takes it
 // out, if it is one. The page is locked.
 func (s *State) countExpiring(p place, by int) {
-	if p.row().canExpire() {
-		p.page.expiring += by
-		s.counts.Expiring += uint64(by)
+	if !p.row().canExpire() {
+		return
+	}
+	s.counts.Expiring += uint64(by)
+	if by > 0 {
+		p.page.deadlines.lower(p.row())
 	}
 }
 
@@ -118,6 +121,7 @@ func (s *State) countExpiring(p place, by int) {
 func (s *State) vacate(p place) {
 	s.counts.Streams--
 	p.page.live--
+	p.page.changes++
 	s.countExpiring(p, -1)
 	if p.row().deleted() {
 		s.counts.Deleted--
@@ -127,7 +131,7 @@ func (s *State) vacate(p place) {
 	}
 	*p.row() = row{}
 	p.page.names[p.at] = ""
-	p.page.extents[p.at] = nil
+	p.page.extents[p.at] = extents{}
 	p.page.sides[p.at] = nil
 }
 

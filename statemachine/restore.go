@@ -198,7 +198,8 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 	case !r.sound(s.activeTime):
 		c.fail("stream %d breaks a rule of its row", r.id)
 	}
-	for _, e := range r.extents {
+	for _, row := range r.extents {
+		e := row.from(0)
 		if s.segment(e.Segment) == nil || !e.sound() {
 			c.fail("stream %d has an extent in segment %d, records %d+%d", r.id, e.Segment, e.Ordinal, e.Count())
 		}
@@ -210,7 +211,7 @@ func (x *restorer) install(c *codec, r *rowCopy) {
 	x.names = append(x.names, bound{r.name, r.id})
 	p := s.place(r.id)
 	r.row.contentType = s.types.acquire(r.contentType)
-	s.occupy(p, r.row, r.name, r.extents, nil)
+	s.occupy(p, r.row, r.name, makeExtents(r.extents, r.row.start), nil)
 	s.referAll(r.extents, 1)
 	x.installSide(c, p, r)
 	if c.err == nil {

@@ -18,8 +18,8 @@ func TestRestoreChecksRules(t *testing.T) {
 	}{
 		{"a digest that is wrong", func(s *State) { s.items++ }, "digest"},
 		{"a tail past the extents", func(s *State) { damaged(s, 1).row().tail++ }, "extents of stream 1 end"},
-		{"an extent of nothing", func(s *State) { (*damaged(s, 1).extents())[0].packed = 0 }, "extents of stream 1 end"},
-		{"an extent nowhere", func(s *State) { (*damaged(s, 1).extents())[0].Segment = 99 }, "segment 99"},
+		{"an extent of nothing", func(s *State) { damaged(s, 1).extents().rows[0].packed = 0 }, "extents of stream 1 end"},
+		{"an extent nowhere", func(s *State) { damaged(s, 1).extents().rows[0].Segment = 99 }, "segment 99"},
 		{"references that do not add up", func(s *State) { s.segments.at(0).rows[0].Referenced++ }, "segment 0 says"},
 		{"a segment of nobody", func(s *State) { s.segments.at(0).rows[0].Epoch = 0 }, "slot 0 breaks"},
 		{"a segment of the future", func(s *State) { s.segments.at(0).rows[0].Time = s.logTime + 1 }, "slot 0 breaks"},
@@ -31,8 +31,8 @@ func TestRestoreChecksRules(t *testing.T) {
 		{"a packed segment for no streams", func(s *State) { s.segments.at(0).rows[packedSlot].Last = 0 }, "slot 6 breaks"},
 		{"a doomed segment with extents", func(s *State) { s.segments.at(0).rows[0].Doomed = 1 }, "slot 0 breaks"},
 		{"a segment doomed in the future", func(s *State) { s.segments.at(0).rows[doomedSlot].Doomed = s.activeTime + 1 }, "slot 3 breaks"},
-		{"an extent in an empty slot", func(s *State) { (*damaged(s, 1).extents())[0].Segment = emptySlot }, "segment 4, records"},
-		{"an extent in a doomed segment", func(s *State) { (*damaged(s, 1).extents())[0].Segment = doomedSlot }, "segment 0 says"},
+		{"an extent in an empty slot", func(s *State) { damaged(s, 1).extents().rows[0].Segment = emptySlot }, "segment 4, records"},
+		{"an extent in a doomed segment", func(s *State) { damaged(s, 1).extents().rows[0].Segment = doomedSlot }, "segment 0 says"},
 		{"something in an empty slot", func(s *State) { s.segments.at(0).rows[emptySlot].Size = 1 }, "slot 4 breaks"},
 		{"slots beyond the last", func(s *State) { s.counts.Slots++ }, "the last slot, 7, is empty"},
 		{"fewer slots than there are", func(s *State) { s.counts.Slots-- }, ""},
@@ -56,10 +56,10 @@ func TestRestoreChecksRules(t *testing.T) {
 		{"sequences that touch", func(s *State) { s.nodes.list[0].used.spans = []span{{1, 2}, {3, 4}} }, "not ascending"},
 		{"a checkpoint in between", func(s *State) { s.ring.list[0].at++ }, "checkpoint"},
 
-		{"an extent of too many", func(s *State) { (*damaged(s, 1).extents())[0].Ordinal = maxCount }, "stream 1 has an extent"},
+		{"an extent of too many", func(s *State) { damaged(s, 1).extents().rows[0].Ordinal = maxCount }, "stream 1 has an extent"},
 		{"a cut extent of two", func(s *State) {
 			cutOf(s).packed = 2<<2 | 1
-			(*damaged(s, 5).extents())[2].packed = 1 << 2
+			damaged(s, 5).extents().rows[2].packed = 1 << 2
 		}, "stream 5 has an extent"},
 		{"a cut extent of none", func(s *State) { cutOf(s).packed = 1 }, "extents of stream 5 end"},
 		{"a cut extent of no bytes", func(s *State) { cutOf(s).Bytes = 0 }, "stream 5 has an extent"},
@@ -100,7 +100,7 @@ func TestRestoreChecksRules(t *testing.T) {
 }
 
 // cutOf is the cut extent of stream 5.
-func cutOf(s *State) *Extent { return &(*damaged(s, 5).extents())[1] }
+func cutOf(s *State) *stored { return &damaged(s, 5).extents().rows[1] }
 
 // forkOf lets a test write to how a stream began.
 func forkOf(s *State, id stream.ID) *stream.Fork { return damaged(s, id).side().fork }

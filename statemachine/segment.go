@@ -154,7 +154,7 @@ func (s *State) addReferences(slot uint32, g *Segment, extents int32, bytes int6
 // by is -1 instead of 1, is gone. There may be millions, in the order of their
 // segments: those of one segment are counted at once, and a page of segments is
 // locked once.
-func (s *State) referAll(extents []Extent, by int32) {
+func (s *State) referAll(extents []stored, by int32) {
 	s.counts.Extents += uint64(int64(by) * int64(len(extents)))
 	for len(extents) > 0 {
 		n := uint64(extents[0].Segment / pageRows)
@@ -189,7 +189,11 @@ func (s *State) removeSegment(slot uint32) {
 	lock.Unlock()
 	heap.Push(&s.free, slot)
 	s.lowerSlots()
-	if page.live == 0 && (s.running == nil || n*pageRows >= s.running.slots) {
+	switch {
+	case page.live > 0:
+	case s.running != nil && n*pageRows < s.running.slots:
+		s.emptiedSegments = append(s.emptiedSegments, n)
+	default:
 		s.segments.put(n, nil)
 	}
 }

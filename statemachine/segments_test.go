@@ -164,6 +164,7 @@ func TestReadersFindTheSegment(t *testing.T) {
 	var readers sync.WaitGroup
 	for reader := range 2 {
 		readers.Go(func() {
+			scan := NewRetentionScan(stream.Retention{Age: 1, Bytes: 10})
 			for i := reader; !done.Load(); i++ {
 				id := stream.ID(1 + i%streams)
 				for _, e := range s.View().Extents(id, 0, 100) {
@@ -172,7 +173,7 @@ func TestReadersFindTheSegment(t *testing.T) {
 					}
 				}
 				s.View().Segments(0, 100)
-				s.View().Overdue(0, 100, stream.Retention{Age: 1, Bytes: 10}, s.View().LogTime())
+				scan.Step(s.View(), 100, s.View().LogTime())
 				s.View().Holders(0, streams, func(uint32) bool { return true }, 10)
 			}
 		})

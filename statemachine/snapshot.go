@@ -27,6 +27,7 @@ type Snapshot struct {
 	lastDense  uint64
 	slots      uint64
 	started    atomic.Bool
+	whole      atomic.Bool // it has come to every page
 	ended      atomic.Bool // nothing more is needed from the state
 }
 
@@ -85,6 +86,7 @@ func (p *Snapshot) Encode(w io.Writer) error {
 	if err := p.encodeStreams(e); err != nil {
 		return err
 	}
+	p.whole.Store(true)
 	e.chunk(chunkEnd, func(*codec) {})
 	return e.err
 }
@@ -176,27 +178,20 @@ func (p *Snapshot) takeStreams(n uint64, rows []rowCopy) ([]rowCopy, bool) {
 	return rows, true
 }
 
-// endSnapshot lets go of a snapshot that has ended: rows kept for it that it
-// did not come for, and pages that became empty meanwhile.
+// endSnapshot lets go of a snapshot that has ended, and of pages that became
+// empty meanwhile.
 func (s *State) endSnapshot() {
 	p := s.running
 	if p == nil || !p.ended.Load() {
 		return
 	}
 	s.running = nil
-	for n := uint64(0); n*pageRows <= p.lastDense; n++ {
-		if page := s.streams.at(n); page != nil {
-			release(s.streams.lock(n), &page.capture, p.generation)
-		}
+	if !p.whole.Load() {
+		s.releaseKept(p)
 	}
-	for n := uint64(0); n*pageRows < p.slots; n++ {
-		page := s.segments.at(n)
-		switch {
-		case page == nil:
-		case page.live == 0:
+	for _, n := range s.emptiedSegments {
+		if page := s.segments.at(n); page != nil && page.live == 0 {
 			s.segments.put(n, nil)
-		default:
-			release(s.segments.lock(n), &page.capture, p.generation)
 		}
 	}
 	for _, n := range s.emptied {
@@ -204,5 +199,20 @@ func (s *State) endSnapshot() {
 			s.dropPage(n)
 		}
 	}
-	s.emptied = nil
+	s.emptied, s.emptiedSegments = nil, nil
+}
+
+// releaseKept lets go of the rows that were kept for a snapshot which did not
+// come for all of them.
+func (s *State) releaseKept(p *Snapshot) {
+	for n := uint64(0); n*pageRows <= p.lastDense; n++ {
+		if page := s.streams.at(n); page != nil {
+			release(s.streams.lock(n), &page.capture, p.generation)
+		}
+	}
+	for n := uint64(0); n*pageRows < p.slots; n++ {
+		if page := s.segments.at(n); page != nil {
+			release(s.segments.lock(n), &page.capture, p.generation)
+		}
+	}
 }

@@ -154,7 +154,7 @@ func (x *rowCopy) codeFork(c *codec) {
 // so they cannot but join.
 func (x *rowCopy) codeExtents(c *codec) {
 	n := uint64(len(x.extents))
-	if x.last.Count() > 0 {
+	if x.last.count() > 0 {
 		n++
 	}
 	number(c, &n, uint64(len(c.buf))/leastExtent)
@@ -162,7 +162,7 @@ func (x *rowCopy) codeExtents(c *codec) {
 		return
 	}
 	if c.reading && n > 0 {
-		x.extents = make([]Extent, n)
+		x.extents = make([]stored, n)
 	}
 	next := x.row.start
 	var previous int64
@@ -174,11 +174,11 @@ func (x *rowCopy) codeExtents(c *codec) {
 		slot := int64(e.Segment) - previous
 		signed(c, &slot)
 		previous += slot
-		e.First, e.Segment = next, uint32(previous)
+		e.Segment = uint32(previous)
 		number(c, &e.Ordinal, math.MaxUint32)
 		number(c, &e.Bytes, math.MaxUint32)
 		number(c, &e.packed, math.MaxUint32)
-		next = e.End()
+		next += e.count()
 		if c.reading {
 			x.extents[i] = e
 		}

@@ -18,22 +18,24 @@ const maxDense = 1<<40 - 1
 type State struct {
 	// Written and read by the apply goroutine only.
 
-	index      commands.Index
-	logTime    stream.Time
-	activeTime int64 // milliseconds
-	lastDense  uint64
-	cluster    commands.ClusterID
-	hasCluster bool
-	level      uint32
-	release    string
-	items      uint64 // sum of the hashes of all canonical items but the scalars
-	changed    []stream.ID
-	cascaded   int // deleted parents that the entry removed with their last fork
-	ring       checkpoints
-	running    *Snapshot // nil when none is being encoded
-	snapshots  uint64    // how many were begun: the generation of the last
-	emptied    []uint64  // stream pages that became empty while a snapshot ran
-	free       freeSlots
+	index           commands.Index
+	logTime         stream.Time
+	activeTime      int64 // milliseconds
+	lastDense       uint64
+	cluster         commands.ClusterID
+	hasCluster      bool
+	level           uint32
+	release         string
+	items           uint64 // sum of the hashes of all canonical items but the scalars
+	changed         []stream.ID
+	cascaded        int // deleted parents that the entry removed with their last fork
+	ring            checkpoints
+	running         *Snapshot      // nil when none is being encoded
+	snapshots       uint64         // how many were begun: the generation of the last
+	emptied         []uint64       // stream pages that became empty while a snapshot ran
+	emptiedSegments []uint64       // likewise of segments
+	segmented       commands.Index // of the last entry that changed a segment's row
+	free            freeSlots
 
 	// Written by the apply goroutine, read by all: each guards itself.
 
@@ -55,6 +57,7 @@ type published struct {
 	activeTime atomic.Int64
 	lastDense  atomic.Uint64
 	level      atomic.Uint32
+	segmented  atomic.Uint64
 	expiring   atomic.Int64
 	counts     atomic.Pointer[Counts]
 	cluster    atomic.Pointer[clusterInfo]
@@ -109,6 +112,7 @@ func (s *State) publish() {
 	p.activeTime.Store(s.activeTime)
 	p.lastDense.Store(s.lastDense)
 	p.level.Store(s.level)
+	p.segmented.Store(uint64(s.segmented))
 	p.expiring.Store(int64(s.counts.Expiring))
 	if old := p.counts.Load(); old == nil || *old != s.counts {
 		counts := s.counts

@@ -1,7 +1,7 @@
 package statemachine
 
 import (
-	"slices"
+	"sort"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
@@ -49,15 +49,16 @@ func (s *State) swap(n *node, m *commands.Swap, out *Result) {
 // in its order make one new list of extents, whatever their number: a snapshot
 // may hold the old array, so it is not written, and a stream may have many.
 type swapper struct {
-	s    *State
-	slot uint32 // of the packed segment
-	id   stream.ID
-	p    place
-	live bool
-	old  []Extent // the stream's
-	list []Extent // what comes in place of old[:done]; nil while nothing has changed
-	done int
-	end  stream.Offset // of the last run applied
+	s       *State
+	slot    uint32 // of the packed segment
+	id      stream.ID
+	p       place
+	live    bool
+	changed bool
+	old     []Extent // the stream's
+	list    []Extent // what comes in place of old[:done], once something has changed
+	done    int
+	end     stream.Offset // of the last run applied
 }
 
 // run lets one extent stand for those that a run names, if they still are what
@@ -68,7 +69,9 @@ func (x *swapper) run(run *commands.Run) bool {
 		x.id = run.ID
 		x.p, x.live = x.s.find(run.ID)
 		if x.live {
-			x.old = *x.p.extents()
+			for _, e := range x.p.extents().all(x.p.row().start) {
+				x.old = append(x.old, e)
+			}
 		}
 	}
 	if !x.live {
@@ -94,7 +97,7 @@ func (x *swapper) run(run *commands.Run) bool {
 // after the at that follow those done; none unless all are there.
 func (x *swapper) match(run *commands.Run, from stream.Offset) (at, n int) {
 	rest := x.old[x.done:]
-	at = holding(rest, from)
+	at = sort.Search(len(rest), func(i int) bool { return rest[i].End() > from })
 	first := run.First
 	for _, piece := range run.Pieces {
 		e := makeExtent(first, piece.Slot, piece.Ordinal, piece.Count, 0)
@@ -125,9 +128,7 @@ func (e Extent) covers(other Extent) bool {
 // replace puts one extent in place of n that come after the next at.
 func (x *swapper) replace(at, n int, into Extent) {
 	rest := x.old[x.done:]
-	if x.list == nil {
-		x.list = make([]Extent, 0, len(rest))
-	}
+	x.changed = true
 	x.keep(rest[:at])
 	for _, e := range rest[at : at+n] {
 		x.s.dropExtent(x.id, e)
@@ -154,15 +155,16 @@ func (x *swapper) keep(extents []Extent) {
 
 // settle gives the stream its new list.
 func (x *swapper) settle() {
-	if x.list != nil {
+	if x.changed {
 		x.keep(x.old[x.done:])
-		list := x.list
-		if cap(list)-len(list) > len(list)/8 {
-			list = slices.Clone(list)
+		rows := make([]stored, len(x.list))
+		for i := range x.list {
+			rows[i] = x.list[i].stored()
 		}
+		made := makeExtents(rows, x.p.row().start)
 		x.s.beginRow(x.id, x.p)
-		*x.p.extents() = list
+		*x.p.extents() = made
 		x.s.endRow(x.id, x.p)
 	}
-	*x = swapper{s: x.s, slot: x.slot}
+	*x = swapper{s: x.s, slot: x.slot, old: x.old[:0], list: x.list[:0]}
 }

@@ -13,12 +13,12 @@ func (s *State) trim(m *commands.Trim, out *AppendResult) {
 	}
 	r := p.row()
 	to := max(r.start, min(m.To, r.tail))
-	rest := s.dropBelow(m.ID, *p.extents(), to)
+	rest, first := s.dropBelow(m.ID, p, to)
 	s.beginRow(m.ID, p)
-	*p.extents() = rest
-	if len(rest) > 0 && rest[0].First < to {
-		s.shorten(m.ID, &rest[0], uint32(to-rest[0].First))
+	if len(rest.rows) > 0 && first < to {
+		rest.rows[0] = s.shorten(m.ID, rest.rows[0].from(first), uint32(to-first)).stored()
 	}
+	*p.extents() = rest
 	r.start = to
 	if !m.Upkeep {
 		s.touch(r)

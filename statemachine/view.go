@@ -126,7 +126,7 @@ func (v View) Stream(id stream.ID) (Stream, bool) {
 		ID: id, Name: stream.Name(p.page.names[p.at]),
 		Config:  stream.Config{ContentType: v.s.types.value(r.contentType), Expiry: r.expiryConfig()},
 		Created: r.created, Start: r.start, Tail: r.tail, Closed: r.closed(), Touched: r.touched,
-		Extents: len(*p.extents()), Deleted: r.deleted(),
+		Extents: len(p.extents().rows), Deleted: r.deleted(),
 	}
 	if d := p.side(); d != nil {
 		st.Fork, st.Forks, st.Config.Retention = d.fork, d.forks, d.retention

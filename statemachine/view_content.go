@@ -3,6 +3,7 @@ package statemachine
 import (
 	"sync"
 
+	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -35,14 +36,15 @@ func (v View) Extents(id stream.ID, from stream.Offset, max int) []Located {
 		return nil
 	}
 	defer lock.RUnlock()
-	extents := *p.extents()
-	rest := extents[holding(extents, from):]
+	at, first := p.extents().find(p.row().start, from)
+	rest := p.extents().rows[at:]
 	rest = rest[:min(len(rest), max)]
 	located := make([]Located, len(rest))
 	for i, e := range rest {
 		// The extent keeps its segment while the row is locked.
-		located[i].Extent = e
+		located[i].Extent = e.from(first)
 		located[i].In, _ = v.Segment(e.Segment)
+		first += e.count()
 	}
 	return located
 }
@@ -60,6 +62,11 @@ func (v View) Segment(slot uint32) (Segment, bool) {
 	segment := page.rows[slot%pageRows]
 	return segment, segment.Epoch != 0
 }
+
+// Segmented is the index of the last applied entry that changed anything about a
+// segment, how much extents have of it included: until it grows, all segments are
+// as they were. The state of a snapshot takes that of its own.
+func (v View) Segmented() commands.Index { return commands.Index(v.s.public.segmented.Load()) }
 
 // Slotted is a segment and its slot.
 type Slotted struct {
@@ -89,43 +96,4 @@ func (v View) Segments(from uint32, max int) (list []Slotted, next uint32) {
 		lock.RUnlock()
 	}
 	return list, 0
-}
-
-// Due scans the streams after cursor, in the order of their ids, for those that
-// Expire would remove. It looks at about maxScan of them, skipping pages where
-// nothing can expire, and returns where to go on: zero after the last. Start
-// with cursor zero.
-func (v View) Due(cursor stream.ID, maxScan int) (ids []stream.ID, next stream.ID) {
-	last := v.s.public.lastDense.Load()
-	active, now := v.ActiveTime(), v.LogTime()
-	dense := cursor.Dense() + 1
-	for scanned := 0; dense <= last; {
-		if scanned >= maxScan {
-			return ids, stream.MakeID(0, dense-1)
-		}
-		end := min(last, dense|(pageRows-1))
-		scanned += v.duePage(dense, end, active, now, &ids)
-		dense = end + 1
-	}
-	return ids, 0
-}
-
-// duePage adds the due streams of one page and says how many rows it looked at;
-// a page that was passed over counts as one.
-func (v View) duePage(from, to uint64, active int64, now stream.Time, ids *[]stream.ID) int {
-	p, lock := v.lock(stream.MakeID(0, from))
-	if lock == nil {
-		return 1
-	}
-	defer lock.RUnlock()
-	if p.page.expiring == 0 {
-		return 1
-	}
-	for dense := from; dense <= to; dense++ {
-		r := &p.page.rows[dense%pageRows]
-		if r.live() && r.due(active, now) {
-			*ids = append(*ids, stream.MakeID(0, dense))
-		}
-	}
-	return int(to - from + 1)
 }

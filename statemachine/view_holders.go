@@ -1,10 +1,6 @@
 package statemachine
 
-import (
-	"slices"
-
-	"github.com/picomq/picomq/stream"
-)
+import "github.com/picomq/picomq/stream"
 
 // Held is consecutive extents of one stream.
 type Held struct {
@@ -44,17 +40,20 @@ func (v View) heldBy(id stream.ID, in func(slot uint32) bool) (list []Held, foun
 		return nil, 0
 	}
 	defer lock.RUnlock()
-	r, extents := p.row(), *p.extents()
-	for from := 0; from < len(extents); from++ {
-		to := from
-		for to < len(extents) && in(extents[to].Segment) {
-			to++
+	r := p.row()
+	gap := true // before the extent that comes
+	for _, e := range p.extents().all(r.start) {
+		if !in(e.Segment) {
+			gap = true
+			continue
 		}
-		if to > from {
-			list = append(list, Held{ID: id, Fork: r.isFork() || r.forked(), Extents: slices.Clone(extents[from:to])})
-			found += to - from
-			from = to // in has refused this one
+		if gap {
+			list = append(list, Held{ID: id, Fork: r.isFork() || r.forked()})
+			gap = false
 		}
+		last := &list[len(list)-1]
+		last.Extents = append(last.Extents, e)
+		found++
 	}
 	return list, found
 }

@@ -1,6 +1,7 @@
 package statemachine
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,14 +23,9 @@ func TestOverdueAgainstRecords(t *testing.T) {
 		}
 		now := s.logTime + stream.Time(rapid.IntRange(0, 2000).Draw(t, "later"))
 		found := map[stream.ID]Overdue{}
-		steps := 0
-		for cursor := stream.ID(0); steps == 0 || cursor != 0; steps++ {
-			var list []Overdue
-			list, cursor = s.View().Overdue(cursor, rapid.IntRange(1, 3).Draw(t, "scan"), defaults, now)
-			for _, o := range list {
-				require.NotContains(t, found, o.ID)
-				found[o.ID] = o
-			}
+		for _, o := range allOverdue(s, NewRetentionScan(defaults), rapid.IntRange(1, 3).Draw(t, "scan"), now) {
+			require.NotContains(t, found, o.ID)
+			found[o.ID] = o
 		}
 		for id, times := range times {
 			want, ok := naiveOverdue(s, id, times, defaults, now)
@@ -38,6 +34,51 @@ func TestOverdueAgainstRecords(t *testing.T) {
 			if ok {
 				require.Equal(t, want, got, "stream %d at %d\n%s", id, now, s.dump())
 			}
+		}
+	})
+}
+
+// allOverdue is what a pass finds.
+func allOverdue(s *State, scan *RetentionScan, maxScan int, now stream.Time) (all []Overdue) {
+	for more := true; more; {
+		var list []Overdue
+		list, more = scan.Step(s.View(), maxScan, now)
+		all = append(all, list...)
+	}
+	return all
+}
+
+// TestRetentionScanRemembers goes on with a scan while streams change and time
+// passes: what it passes over it would not have found.
+func TestRetentionScanRemembers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, l := populate(t, 2*pageRows+7)
+		defaults := stream.Retention{Age: rapid.Uint64Range(0, 3).Draw(t, "age"), Bytes: rapid.Uint64Range(0, 300).Draw(t, "bytes")}
+		scan := NewRetentionScan(defaults)
+		now := s.logTime
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			id := stream.ID(rapid.IntRange(1, 2*pageRows+7).Draw(t, "id"))
+			switch rapid.SampledFrom([]string{"wait", "append", "trim", "delete", "create", "pack"}).Draw(t, "do") {
+			case "wait":
+				now += stream.Time(rapid.IntRange(0, 2000).Draw(t, "later"))
+			case "append":
+				s.Apply(l.commit([]commands.Append{{ID: id, Records: 1, Bytes: 150}}))
+			case "trim":
+				s.Apply(l.entry(&commands.Trim{ID: id, To: 1}))
+			case "delete":
+				s.Apply(l.entry(&commands.Delete{ID: id}))
+			case "create":
+				config := stream.Config{Retention: stream.Retention{Age: 1}}
+				s.Apply(l.commit([]commands.Append{{Create: &commands.Create{Name: stream.Name(fmt.Sprint("new/", l.index)), Config: config}, Records: 1, Bytes: 150}}))
+			case "pack":
+				if extents := s.View().Extents(id, 0, 1); len(extents) > 0 {
+					run := commands.Run{ID: id, First: extents[0].First, Bytes: 150, Pieces: []commands.Piece{piece(extents[0].Extent)}}
+					slot := accepted(t, s, l.entry(l.pack(0, s.logTime)))[0].Segment
+					accepted(t, s, l.entry(commands.NewSwap(slot, l.sequence, []commands.Run{run})))
+				}
+			}
+			now = max(now, s.logTime)
+			require.Equal(t, allOverdue(s, NewRetentionScan(defaults), 1<<20, now), allOverdue(s, scan, 1, now))
 		}
 	})
 }
@@ -139,8 +180,7 @@ func naiveOverdue(s *State, id stream.ID, times []stream.Time, defaults stream.R
 func TestOverdueOfOne(t *testing.T) {
 	s, l := swapped(t) // at 20, 30, 40 and 50 ms: two records of 10 bytes each time
 	overdue := func(keep stream.Retention, now stream.Time) Overdue {
-		list, next := s.View().Overdue(0, 100, keep, now)
-		assert.Zero(t, next)
+		list := allOverdue(s, NewRetentionScan(keep), 100, now)
 		if len(list) == 0 {
 			return Overdue{}
 		}
@@ -190,9 +230,10 @@ func TestScansPassOverAbsentPages(t *testing.T) {
 	v := s.View()
 
 	count, steps := 0, 0
-	for cursor := stream.ID(0); steps == 0 || cursor != 0; steps++ {
+	scan := NewRetentionScan(stream.Retention{Bytes: 50})
+	for more := true; more; steps++ {
 		var list []Overdue
-		list, cursor = v.Overdue(cursor, 100, stream.Retention{Bytes: 50}, 0)
+		list, more = scan.Step(v, 100, 0)
 		count += len(list)
 	}
 	assert.Equal(t, 3*pageRows, count)

@@ -107,6 +107,9 @@ func (c *Chunk) AtEnd() bool { return c.UpToDate && c.Closed }
 type WaitRequest struct {
 	ID    ID // required: the stream that was read
 	After Offset
+	// Until, unless it is nil, ends the wait when it is closed. Waits that end at
+	// the same time share one, which costs less than a context for each.
+	Until <-chan struct{}
 }
 
 // ListRequest asks for a page of names in byte order.

@@ -3,12 +3,14 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/statemachine"
+	"github.com/picomq/picomq/stream"
 )
 
 const (
@@ -46,7 +48,7 @@ type compact struct {
 	again blobwal.SegmentID               // where the last step failed, with an error that may pass,
 	times int                             // and how many did so in a row
 	plan  plan
-	at    commands.Index // of the state that the plan was made for
+	at    commands.Index // of the last change of a segment that the plan knows
 	next  time.Time      // when to plan again at the earliest
 }
 
@@ -54,14 +56,14 @@ type compact struct {
 const slowPlan = 50 * time.Millisecond
 
 // backlog is the segments that the next step would rewrite. Planning looks at
-// every segment: where there are so many that it is slow, it takes a twentieth of
-// the time.
+// every segment, so it is done when one changed or came of age, and where there
+// are so many that it is slow, it takes a twentieth of the time.
 func (j *compact) backlog() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	view := j.cfg.Replica.View()
 	begun := time.Now()
-	if at := view.Index(); at != j.at && !begun.Before(j.next) {
+	if at := view.Segmented(); j.outdated(at, view.LogTime(), begun) && !begun.Before(j.next) {
 		j.plan, j.at = choose(view, j.cfg.PackedBytes, j.usable), at
 		if took := time.Since(begun); took >= slowPlan {
 			j.next = begun.Add(20 * took)
@@ -70,10 +72,25 @@ func (j *compact) backlog() uint64 {
 	return uint64(len(j.plan.inputs))
 }
 
-// usable leaves segments alone that could not be read a while ago.
+// outdated tells whether another plan may be made than the last time.
+func (j *compact) outdated(at commands.Index, logTime stream.Time, now time.Time) bool {
+	if at != j.at || (j.plan.ripe > 0 && logTime >= j.plan.ripe) {
+		return true
+	}
+	bad := len(j.bad)
+	j.forgetRested(now)
+	return len(j.bad) < bad
+}
+
+// forgetRested lets segments be tried again that could not be read a while ago.
+func (j *compact) forgetRested(now time.Time) {
+	maps.DeleteFunc(j.bad, func(_ blobwal.SegmentID, since time.Time) bool { return now.Sub(since) > badRests })
+}
+
+// usable leaves segments alone that cannot be read.
 func (j *compact) usable(g *statemachine.Slotted) bool {
-	since, bad := j.bad[j.id(&g.Segment)]
-	return !bad || time.Since(since) > badRests
+	_, bad := j.bad[j.id(&g.Segment)]
+	return !bad
 }
 
 func (j *compact) step(ctx context.Context, _ time.Time) (more bool, err error) {
@@ -107,11 +124,7 @@ func (j *compact) step(ctx context.Context, _ time.Time) (more bool, err error) 
 // need not wait for them, and tells whether there were any: then there is no
 // reason to wait.
 func (j *compact) blame(r *rewrite) (found bool) {
-	for id, since := range j.bad {
-		if time.Since(since) > badRests {
-			delete(j.bad, id)
-		}
-	}
+	j.forgetRested(time.Now())
 	for _, s := range r.sources {
 		if s.failed == nil {
 			continue

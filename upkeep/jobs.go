@@ -1,6 +1,10 @@
 package upkeep
 
-import "time"
+import (
+	"time"
+
+	"github.com/picomq/picomq/statemachine"
+)
 
 // stepLimit is how long a step may take that calls the bucket without bounds of
 // its own: a call that never returned would end the job for good.
@@ -19,7 +23,7 @@ func (u *Upkeep) makeJobs() []*runner {
 	away.limit = stepLimit
 	return []*runner{
 		newRunner("expire", u.cfg.Look, &expire{Upkeep: u}),
-		newRunner("retain", retainEvery, &retain{Upkeep: u}),
+		newRunner("retain", retainEvery, &retain{Upkeep: u, scan: statemachine.NewRetentionScan(u.cfg.Retention)}),
 		newRunner("compact", u.cfg.Look, u.compact),
 		newRunner("collect", collectEvery, &collect{Upkeep: u, remover: remover}),
 		sweep,

@@ -34,6 +34,9 @@ type plan struct {
 	why    string // for the log
 	inputs []statemachine.Slotted
 	level  uint8 // of what it writes
+	// ripe is the log time from which on segments of level 0 have waited long
+	// enough, where only that keeps them from being the inputs; else 0.
+	ripe stream.Time
 }
 
 // choose finds the segments most worth rewriting, or none. usable leaves out
@@ -51,8 +54,9 @@ func choose(view statemachine.View, packedBytes int, usable func(*statemachine.S
 			break
 		}
 	}
-	if p := small(levels[0], view.LogTime(), packedBytes); len(p.inputs) > 0 {
-		return p
+	waiting := small(levels[0], view.LogTime(), packedBytes)
+	if len(waiting.inputs) > 0 {
+		return waiting
 	}
 	for level := uint8(1); level < 255; level++ {
 		if p := merge(levels[level]); len(p.inputs) > 0 {
@@ -62,7 +66,9 @@ func choose(view statemachine.View, packedBytes int, usable func(*statemachine.S
 			return p
 		}
 	}
-	return reclaim(levels, packedBytes)
+	p := reclaim(levels, packedBytes)
+	p.ripe = waiting.ripe
+	return p
 }
 
 // small takes the oldest segments of level 0, as many as make a packed segment.
@@ -75,8 +81,10 @@ func small(list []statemachine.Slotted, now stream.Time, packedBytes int) (p pla
 			break
 		}
 	}
-	waits := n >= someSmall && int64(now-list[0].Time) >= smallWaits.Milliseconds()
-	if bytes >= uint64(packedBytes) || n >= manySmall || waits {
+	if n >= someSmall {
+		p.ripe = list[0].Time + stream.Time(smallWaits.Milliseconds())
+	}
+	if bytes >= uint64(packedBytes) || n >= manySmall || (p.ripe > 0 && now >= p.ripe) {
 		p = plan{why: "small", inputs: list[:n], level: 1}
 	}
 	return p

@@ -7,6 +7,7 @@ import (
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/statemachine"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -23,7 +24,8 @@ const (
 )
 
 // retain trims streams to what they keep. Log time is the clock. A pass looks at
-// [sweepRows] streams a step.
+// [sweepRows] streams a step, and passes over those that did not change and have
+// not come of age since the last one.
 //
 // What the state knows decides about whole extents. About an extent of which a
 // part is to go the blocks of its segment do, but only when that can gain more
@@ -31,8 +33,8 @@ const (
 // bounds, and of the millions that have less than a block no object is read.
 type retain struct {
 	*Upkeep
-	cursor stream.ID
-	looks  map[stream.ID]look
+	scan  *statemachine.RetentionScan
+	looks map[stream.ID]look
 }
 
 // look is what a look into a segment told about a stream that starts at an
@@ -52,10 +54,10 @@ func (j *retain) backlog() uint64 {
 	return counts.Retained
 }
 
-func (j *retain) step(ctx context.Context, _ time.Time) (more bool, err error) {
+func (j *retain) step(ctx context.Context, _ time.Time) (again bool, err error) {
 	view := j.cfg.Replica.View()
 	now := view.LogTime()
-	list, next := view.Overdue(j.cursor, sweepRows, j.cfg.Retention, now)
+	list, more := j.scan.Step(view, sweepRows, now)
 	var trims []commands.Command
 	var failed error // what one segment does not tell holds up no other stream
 	refined := 0
@@ -81,8 +83,7 @@ func (j *retain) step(ctx context.Context, _ time.Time) (more bool, err error) {
 	if err := j.trim(ctx, trims); err != nil {
 		return false, err
 	}
-	j.cursor = next
-	return next != 0 && failed == nil, failed
+	return more && failed == nil, failed
 }
 
 func (j *retain) trim(ctx context.Context, trims []commands.Command) error {

@@ -36,7 +36,9 @@ type config struct {
 	clusterSecret   string
 	clusterID       string
 	walInterval     time.Duration
+	walPace         time.Duration // follows from storage; 0 for the writer's default
 	walUploads      int
+	walHedge        string // auto, on or off
 	maxBody         int64
 	cacheBytes      int64
 	longPollTimeout time.Duration
@@ -53,11 +55,13 @@ type config struct {
 	pprof           bool
 }
 
-// Intervals between seals: short where a put costs a millisecond, longer where
-// each put costs money.
 const (
-	localInterval = time.Millisecond
+	// cloudInterval is the least time between two segments where each put costs
+	// money. Elsewhere there is none.
 	cloudInterval = 50 * time.Millisecond
+	// diskPace keeps small segments from being put side by side on a disk, whose
+	// syncs wait for each other. It is longer than a put.
+	diskPace = 20 * time.Millisecond
 )
 
 // How long a server that ends fails its readiness before, unless told: not at all
@@ -86,8 +90,9 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.advertise, "advertise", "", "URL at which other nodes reach --cluster-listen (default: made from it where it names an IP address)")
 	f.StringVar(&c.clusterSecret, "cluster-secret", "", "what nodes prove themselves to each other with, the same on all; better given as PICOMQ_CLUSTER_SECRET")
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
-	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 1ms for file and mem, 50ms for clouds)")
+	f.DurationVar(&c.walInterval, "wal-interval", 0, "least time between two segments, the latency and cost knob (default 0 for file and mem, 50ms for clouds)")
 	f.IntVar(&c.walUploads, "wal-uploads", 8, "segments uploaded at once, 1 to 256")
+	f.StringVar(&c.walHedge, "wal-hedge", "auto", "put a segment a second time when that takes unusually long: on, off, or auto: for clouds")
 	f.Int64Var(&c.maxBody, "max-body", 8<<20, "largest request body in bytes")
 	f.Int64Var(&c.cacheBytes, "cache-bytes", 0, "memory for recent segments and read blocks (default 256 MiB, or a quarter of GOMEMLIMIT when that is less)")
 	f.DurationVar(&c.longPollTimeout, "long-poll-timeout", 25*time.Second, "how long a long poll waits")
@@ -121,6 +126,7 @@ func (c *config) validate() error {
 		{c.drain >= 0 && c.drain <= time.Hour, fmt.Sprintf("--drain %v: between 0 and 1h", c.drain)},
 		{c.walInterval >= 0 && c.walInterval <= time.Minute, fmt.Sprintf("--wal-interval %v: between 0 and 1m", c.walInterval)},
 		{c.walUploads >= 1 && c.walUploads <= 256, fmt.Sprintf("--wal-uploads %d: between 1 and 256", c.walUploads)},
+		{c.walHedge == "auto" || c.walHedge == "on" || c.walHedge == "off", fmt.Sprintf("--wal-hedge %q: auto, on or off", c.walHedge)},
 		{c.maxBody >= 1 && c.maxBody <= 128<<20, fmt.Sprintf("--max-body %d: between 1 and 134217728 bytes", c.maxBody)},
 		{c.cacheBytes >= 1<<20, fmt.Sprintf("--cache-bytes %d: at least 1048576", c.cacheBytes)},
 		{c.longPollTimeout > 0, fmt.Sprintf("--long-poll-timeout %v: more than 0", c.longPollTimeout)},
@@ -171,12 +177,7 @@ func (c *config) fillDefaults() error {
 	if err != nil || bucket.Scheme == "" {
 		return fmt.Errorf("--storage %q: want a URL such as file:///var/lib/picomq or mem://", c.storage)
 	}
-	if c.walInterval == 0 {
-		c.walInterval = cloudInterval
-		if bucket.Scheme == "file" || bucket.Scheme == "mem" {
-			c.walInterval = localInterval
-		}
-	}
+	c.placeWriter(bucket.Scheme)
 	if c.drain == drainByLog {
 		c.drain = clusterDrain
 		if strings.HasPrefix(c.metaURL, "sqlite:") || c.throwAway() {
@@ -187,6 +188,22 @@ func (c *config) fillDefaults() error {
 		c.cacheBytes = memoryShare(256<<20, 4)
 	}
 	return nil
+}
+
+// placeWriter sets what the writer of segments should know of its bucket.
+func (c *config) placeWriter(scheme string) {
+	switch scheme {
+	case "file":
+		c.walPace = diskPace
+	case "mem":
+	default:
+		if c.walInterval == 0 {
+			c.walInterval = cloudInterval
+		}
+		if c.walHedge == "auto" {
+			c.walHedge = "on"
+		}
+	}
 }
 
 // logFile is the SQLite file of a log that is kept in the data folder.

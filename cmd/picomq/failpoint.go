@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,6 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"gocloud.dev/blob"
+
+	"github.com/picomq/picomq/internal/faultbucket"
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/upkeep"
 )
@@ -24,6 +28,25 @@ const failpointVariable = "PICOMQ_FAILPOINT"
 // that in lives of less than a second they are compacted, collected, archived and
 // truncated.
 const hasteVariable = "PICOMQ_HASTE"
+
+// faultsVariable says how the bucket misbehaves, as [faultbucket.ParseRandom]
+// reads it: "put=20ms,get=20ms,straggle=0.01:500ms,seed=1".
+const faultsVariable = "PICOMQ_BUCKET_FAULTS"
+
+// spoil makes a bucket misbehave, if told so. Closing what it returns closes the
+// bucket.
+func spoil(bucket *blob.Bucket) (*blob.Bucket, error) {
+	text := os.Getenv(faultsVariable)
+	if text == "" {
+		return bucket, nil
+	}
+	faults, err := faultbucket.ParseRandom(text)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", faultsVariable, err), bucket.Close())
+	}
+	bucket, _ = faultbucket.Wrap(bucket, faults.Plan())
+	return bucket, nil
+}
 
 // hasten bounds a replica, if told so.
 func hasten(c *replica.Config) {

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"gocloud.dev/blob"
+
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/upkeep"
 )
@@ -10,6 +12,9 @@ import (
 // failpoints are none: only a binary built with the tag failpoint can be told
 // to kill itself.
 func failpoints() (afterPut, afterCommit func(), err error) { return nil, nil, nil }
+
+// spoil leaves the bucket as it is, likewise.
+func spoil(bucket *blob.Bucket) (*blob.Bucket, error) { return bucket, nil }
 
 // hasten and hastenUpkeep do nothing, likewise.
 func hasten(*replica.Config)      {}

@@ -72,6 +72,8 @@ func (n *node) registerWriter(r *prometheus.Registry) {
 	stats := n.engine.Writer
 	counter(r, "wal_puts_total", "Segments stored.", func() float64 { return float64(stats().Puts) })
 	counter(r, "wal_put_failures_total", "Tries to store a segment that failed.", func() float64 { return float64(stats().PutFailures) })
+	counter(r, "wal_hedges_total", "Segments put a second time because the first put took long.", func() float64 { return float64(stats().Hedges) })
+	counter(r, "wal_hedges_won_total", "Those whose second put was done first.", func() float64 { return float64(stats().HedgesWon) })
 	counter(r, "wal_given_up_total", "Segments that could not be stored in time.", func() float64 { return float64(stats().GivenUp) })
 	counter(r, "wal_appends_total", "Appends in delivered segments.", func() float64 { return float64(stats().Appends) })
 	counter(r, "wal_records_total", "Records in delivered segments.", func() float64 { return float64(stats().Records) })

@@ -168,7 +168,8 @@ func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 		Replica: n.replica, Hub: n.hub, Cache: n.cache, Logger: n.logger, LocalReads: c.reads == "local", InFlightBytes: c.inFlight(),
 		MaxExtents: c.maxExtents,
 		Writer: blobwal.WriterConfig{
-			Bucket: n.bucket, Identity: identity, Interval: c.walInterval, Slots: c.walUploads, Deadline: putDeadline, Logger: n.logger,
+			Bucket: n.bucket, Identity: identity, Interval: c.walInterval, Pace: c.walPace, Slots: c.walUploads, Hedge: c.walHedge == "on",
+			Deadline: putDeadline, Logger: n.logger,
 			MaxAppendBytes: int(c.maxAppend()), BacklogBytes: int(c.inFlight()), Observe: n.seals.observe,
 		},
 		AfterPut: afterPut, AfterCommit: afterCommit,

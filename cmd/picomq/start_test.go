@@ -29,6 +29,7 @@ var badFlags = map[string][]string{
 	"cluster-listen":    {"127.0.0.1:0"},        // without a secret
 	"advertise":         {"http://127.0.0.1:1"}, // without a listener
 	"wal-interval":      {"soon", "-1s", "2m"},
+	"wal-hedge":         {"", "yes"},
 	"wal-uploads":       {"0", "257", "many"},
 	"max-body":          {"0", "-1", "2000000000", "8MB"},
 	"cache-bytes":       {"1", "-1", "much"},

@@ -23,9 +23,9 @@ func openBucket(ctx context.Context, storage string) (*blob.Bucket, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--storage %s: %w", storage, err)
 		}
-		return bucket, nil
+		return spoil(bucket)
 	case "mem":
-		return memblob.OpenBucket(nil), nil
+		return spoil(memblob.OpenBucket(nil))
 	default:
 		return nil, fmt.Errorf("--storage %s: this release keeps records in file:// and mem:// buckets", storage)
 	}

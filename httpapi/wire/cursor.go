@@ -23,6 +23,9 @@ var cursorEpoch = time.Date(2024, time.October, 9, 0, 0, 0, 0, time.UTC)
 // absent, no plain decimal number or too large to advance counts as none.
 func NextCursor(now time.Time, client string, jitter time.Duration) uint64 {
 	current := uint64(max(0, now.Sub(cursorEpoch)) / cursorInterval)
+	if client == "" {
+		return current // which every event asks for: an error would cost memory
+	}
 	sent, err := ParseDecimal(client)
 	if err != nil || sent < current || sent > math.MaxUint64-maxCursorStep {
 		return current

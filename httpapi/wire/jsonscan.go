@@ -9,6 +9,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/picomq/picomq/internal/jsontext"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -28,10 +29,7 @@ type jsonScanner struct {
 
 // newJSONScanner checks the text.
 func newJSONScanner(data []byte) (*jsonScanner, error) {
-	if !utf8.Valid(data) {
-		return nil, stream.Errorf(stream.CodeBadRequest, "the JSON text is not UTF-8; send binary bodies as body_b64")
-	}
-	if !json.Valid(data) {
+	if !jsontext.Valid(data, jsontext.StandardDepth) {
 		return nil, explainInvalid(data)
 	}
 	s := &jsonScanner{data: data}
@@ -42,6 +40,9 @@ func newJSONScanner(data []byte) (*jsonScanner, error) {
 // explainInvalid parses a text that is not valid JSON once more for the place
 // of the error.
 func explainInvalid(data []byte) error {
+	if !utf8.Valid(data) {
+		return stream.Errorf(stream.CodeBadRequest, "the JSON text is not UTF-8; send binary bodies as body_b64")
+	}
 	var raw json.RawMessage
 	err := json.Unmarshal(data, &raw)
 	var syntax *json.SyntaxError

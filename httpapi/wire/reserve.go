@@ -3,9 +3,9 @@ package wire
 import "github.com/picomq/picomq/stream"
 
 // Reserve asks for memory before a decoder of appended batches takes it for
-// what it decodes: bytes is the most that it will hold beside its input. It is
-// called once, when everything has been counted; its error ends the decoding and
-// is returned as it is. A nil Reserve grants everything.
+// what it decodes: bytes is what it will hold beside its input and what it has
+// asked for before. Its error ends the decoding and is returned as it is. A nil
+// Reserve grants everything.
 type Reserve func(bytes int64) error
 
 // Records reserves for records without headers whose bodies lie in the input.

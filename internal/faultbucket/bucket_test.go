@@ -116,9 +116,9 @@ func TestADelayEndsWithTheContext(t *testing.T) {
 }
 
 func TestRandomPlansRepeat(t *testing.T) {
-	random := Random{Seed: 7, Latency: time.Millisecond, Jitter: time.Second, Tail: time.Minute, PutBefore: 0.2, PutAfter: 0.2, GetBefore: 0.3}
+	random := Random{Seed: 7, Latency: time.Millisecond, Jitter: time.Second, Put: 2 * time.Second, Straggle: 0.01, Straggler: time.Minute, PutBefore: 0.2, PutAfter: 0.2, GetBefore: 0.3}
 	first, again := random.Plan(), random.Plan()
-	before, after, tails := 0, 0, 0
+	before, after, stragglers := 0, 0, 0
 	for n := range 5000 {
 		op := Op{Kind: Put, Key: "k", Nth: n}
 		d := first(op)
@@ -129,11 +129,30 @@ func TestRandomPlansRepeat(t *testing.T) {
 		if d.After != nil {
 			after++
 		}
-		if d.Delay > time.Minute {
-			tails++
+		if d.Delay == time.Minute {
+			stragglers++
+		} else {
+			assert.GreaterOrEqual(t, d.Delay, 2001*time.Millisecond)
+			assert.Less(t, d.Delay, 3001*time.Millisecond)
 		}
 	}
 	assert.InDelta(t, 1000, before, 150)
 	assert.InDelta(t, 1000, after, 150)
-	assert.InDelta(t, 50, tails, 30)
+	assert.InDelta(t, 50, stragglers, 30)
+	assert.Less(t, first(Op{Kind: List, Key: "k"}).Delay, 1001*time.Millisecond, "neither put nor get")
+}
+
+func TestParseRandom(t *testing.T) {
+	r, err := ParseRandom("put=20ms,get=10ms,latency=1ms,jitter=2ms,straggle=0.01:500ms,put-fails=0.2,put-lost=0.3,get-fails=0.4,seed=7")
+	require.NoError(t, err)
+	assert.Equal(t, Random{
+		Seed: 7, Latency: time.Millisecond, Jitter: 2 * time.Millisecond, Put: 20 * time.Millisecond, Get: 10 * time.Millisecond,
+		Straggle: 0.01, Straggler: 500 * time.Millisecond, PutBefore: 0.2, PutAfter: 0.3, GetBefore: 0.4,
+	}, r)
+	for _, text := range []string{
+		"", "put", "put=", "put=20", "put=-1s", "get=soon", "straggle=0.1", "straggle=2:1s", "straggle=NaN:1s", "put-fails=-0.1", "seed=x", "list=1s", "put=1s,,seed=1",
+	} {
+		_, err := ParseRandom(text)
+		assert.Error(t, err, text)
+	}
 }

@@ -10,7 +10,8 @@
 // A [Plan] is a function from an operation to a [Decision]. The operation says
 // how often its kind was asked of its key before, so that a plan needs no state
 // and decides the same whatever the goroutines' order. [Random] makes plans
-// from a seed; tests of one fault write their own.
+// from a seed, of which [ParseRandom] reads the parameters; tests of one fault
+// write their own.
 //
 // Delays use the time package and end early when the context does, so they
 // work in a testing/synctest bubble.

@@ -2,8 +2,6 @@ package faultbucket
 
 import (
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"time"
 
 	"gocloud.dev/gcerrors"
@@ -69,39 +67,3 @@ func Fail(op Op) error { return &Error{Op: op, Code: gcerrors.Unknown} }
 
 // Lose is the error of an operation that happened and whose answer was lost.
 func Lose(op Op) error { return &Error{Op: op, Code: gcerrors.Unknown, Lost: true} }
-
-// Random describes plans that depend on a seed and the operation alone.
-type Random struct {
-	Seed uint64
-	// Every operation takes Latency and up to Jitter more; one in a hundred takes
-	// Tail more.
-	Latency, Jitter, Tail time.Duration
-	// Probabilities that an operation fails without happening, or happens and
-	// fails.
-	PutBefore, PutAfter, GetBefore float64
-}
-
-// Plan is the plan described.
-func (r Random) Plan() Plan {
-	return func(op Op) Decision {
-		dice := r.dice(op)
-		d := Decision{Delay: r.Latency + time.Duration(dice.Float64()*float64(r.Jitter))}
-		if dice.Float64() < 0.01 {
-			d.Delay += r.Tail
-		}
-		chance := dice.Float64()
-		switch {
-		case op.Kind == Put && chance < r.PutBefore, op.Kind == Get && chance < r.GetBefore:
-			d.Before = Fail(op)
-		case op.Kind == Put && chance < r.PutBefore+r.PutAfter:
-			d.After = Lose(op)
-		}
-		return d
-	}
-}
-
-func (r Random) dice(op Op) *rand.Rand {
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d %d %s", op.Kind, op.Nth, op.Key)
-	return rand.New(rand.NewPCG(r.Seed, h.Sum64()))
-}

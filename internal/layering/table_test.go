@@ -32,14 +32,15 @@ var mayImport = map[string][]string{
 	"httpapi/wire": {"stream"},
 	"client":       {"stream", "httpapi/wire"},
 
-	"cmd/picomq":     {"..."},
-	"internal/clock": {},
-	"internal/peer":  {"blobwal"},
-	"internal/...":   {"..."},
+	"cmd/picomq":        {"..."},
+	"internal/clock":    {},
+	"internal/jsontext": {},
+	"internal/peer":     {"blobwal"},
+	"internal/...":      {"..."},
 }
 
 // everyoneMayImport are the parts of internal that production code outside cmd and internal may use.
-var everyoneMayImport = []string{"internal/clock"}
+var everyoneMayImport = []string{"internal/clock", "internal/jsontext"}
 
 // testsMayImport are what tests may import beyond their package's row: fault injection and shared suites.
 var testsMayImport = []string{"internal/...", "sqllog/sqllogtest", "replica/combine"}

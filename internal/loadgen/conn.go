@@ -53,6 +53,9 @@ func dial(ctx context.Context, u *url.URL) (c *conn, release func(), err error) 
 	return &conn{Conn: raw, in: bufio.NewReaderSize(raw, maxHeaderLine)}, release, nil
 }
 
+// methodHead begins requests whose answers have no body, whatever they say.
+var methodHead = []byte("HEAD ")
+
 // exchange sends a request and reads its answer to the end. After an error, or
 // when reusable is false, the connection is of no more use.
 func (c *conn) exchange(request []byte) (status int, reusable bool, err error) {
@@ -66,9 +69,46 @@ func (c *conn) exchange(request []byte) (status int, reusable bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	if bytes.HasPrefix(request, methodHead) {
+		return h.status, !h.close, nil
+	}
 	body := c.body(h)
 	_, err = io.Copy(io.Discard, body)
 	return h.status, err == nil && !h.close && !body.untilClose(), err
+}
+
+// redialed is a connection to a target that is opened when it is needed, and
+// again after it broke. It belongs to one goroutine.
+type redialed struct {
+	target  *target
+	conn    *conn // nil: it is not open
+	release func()
+}
+
+// dial opens the connection unless it is open.
+func (r *redialed) dial(ctx context.Context) (err error) {
+	if r.conn == nil {
+		r.conn, r.release, err = dial(ctx, r.target.url)
+	}
+	return err
+}
+
+func (r *redialed) exchange(ctx context.Context, request []byte) (status int, err error) {
+	if err := r.dial(ctx); err != nil {
+		return 0, err
+	}
+	status, reusable, err := r.conn.exchange(request)
+	if !reusable {
+		r.close()
+	}
+	return status, err
+}
+
+func (r *redialed) close() {
+	if r.conn != nil {
+		r.release()
+		r.conn = nil
+	}
 }
 
 // header is what matters of a response's header.

@@ -2,12 +2,14 @@ package loadgen
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net"
 	"testing"
 	"testing/iotest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -77,6 +79,20 @@ func TestBrokenResponses(t *testing.T) {
 			require.Error(t, err)
 			require.NoError(t, conn.Close())
 		})
+	}
+}
+
+// TestMessagesAreJSON of the size that was asked for, with one mark each.
+func TestMessagesAreJSON(t *testing.T) {
+	for _, size := range []int{MinSize, 37, 38, 39, 100, 1024, 100_000} {
+		message := newMessage(size)
+		assert.True(t, json.Valid(message), "%s", message)
+		assert.Len(t, markOffsets(message), 1)
+		if message[0] == '{' {
+			assert.Len(t, message, size)
+		} else {
+			assert.Len(t, message, size+2)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@
 //
 //	report, err := loadgen.Run(ctx, loadgen.Config{Endpoint: "http://127.0.0.1:4437", Connections: 64})
 //
+// Several runs over the same streams are a [Session].
+//
 // net/http's client costs more than the server does, so that it would be what
 // is measured. Here a connection is one goroutine that writes a request with one
 // system call and reads just as much of the answer as it needs.

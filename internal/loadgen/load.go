@@ -32,41 +32,32 @@ type load struct {
 // write appends on one connection until the time is over.
 func (l *load) write(ctx context.Context, worker int) {
 	request := l.target.newAppendRequest()
-	var c *conn
-	release := func() {}
-	defer func() { release() }()
+	c := &redialed{target: l.target}
+	defer c.close()
 	for n := worker; ; n += l.config.Connections {
 		due, ok := l.waitForTurn(ctx)
 		if !ok {
 			return
 		}
-		if c == nil {
-			var err error
-			if c, release, err = dial(ctx, l.target.url); err != nil {
-				release = func() {}
-				l.connectionFailed(ctx, err)
-				continue
-			}
+		if err := c.dial(ctx); err != nil {
+			l.connectionFailed(ctx, err)
+			continue
 		}
 		if due.IsZero() {
 			due = time.Now()
 		}
-		reusable := l.append(ctx, c, request, worker, n%l.config.Streams, due)
-		if !reusable {
-			release()
-			c, release = nil, func() {}
-		}
+		l.append(ctx, c, request, worker, n%l.config.Streams, due)
 	}
 }
 
 // append makes one append and counts it.
-func (l *load) append(ctx context.Context, c *conn, request *appendRequest, worker, stream int, due time.Time) (reusable bool) {
+func (l *load) append(ctx context.Context, c *redialed, request *appendRequest, worker, stream int, due time.Time) {
 	request.make(l.target, stream)
 	sent := time.Since(l.began)
 	for m := range request.marks {
-		stamp(request.digits(l.target, m), sent)
+		stamp(request.digits(m), sent)
 	}
-	status, reusable, err := c.exchange(request.dst)
+	status, err := c.exchange(ctx, request.dst)
 	switch {
 	case err != nil:
 		l.connectionFailed(ctx, err)
@@ -76,7 +67,6 @@ func (l *load) append(ctx context.Context, c *conn, request *appendRequest, work
 	default:
 		l.appends.record(worker, time.Since(due))
 	}
-	return reusable
 }
 
 func (l *load) connectionFailed(ctx context.Context, err error) {

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 )
 
@@ -18,6 +19,31 @@ func newRecord(size int) []byte {
 	record := bytes.Repeat([]byte{'x'}, size)
 	copy(record, markStart+"0000000000000000")
 	return record
+}
+
+// newMessage is a JSON value of that many bytes without its time: an object with
+// members as log events have them, or a string where no object fits. The quotes
+// of the string go on top of size.
+func newMessage(size int) []byte {
+	const begin, note = `{"sent":"` + markStart + "0000000000000000" + `"`, `,"note":"`
+	const end = `"}`
+	room := size - len(begin) - len(note) - len(end)
+	if room < 0 {
+		return append(append([]byte{'"'}, newRecord(size)...), '"')
+	}
+	message := []byte(begin)
+	for i := 0; ; i++ {
+		members := fmt.Sprintf(`,"service%d":"orders","status%d":%d,"path%d":"/v1/orders/%d","tags%d":["eu-west","web"],"cached%d":false,"ms%d":%d.25`,
+			i, i, 200+i, i, 1000*i, i, i, i, i)
+		if room -= len(members); room < 0 {
+			room += len(members)
+			break
+		}
+		message = append(message, members...)
+	}
+	message = append(message, note...)
+	message = append(message, bytes.Repeat([]byte{'x'}, room)...)
+	return append(message, end...)
 }
 
 // markOffsets is where the digits of every mark stand.

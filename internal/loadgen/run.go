@@ -2,21 +2,11 @@ package loadgen
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-
-	"github.com/picomq/picomq/client"
-	"github.com/picomq/picomq/stream"
 )
 
 const (
-	// setupWorkers create and delete streams at the same time.
-	setupWorkers = 32
-	// deleteTimeout bounds cleaning up.
-	deleteTimeout = 2 * time.Minute
 	// Readers get as long as deliverQuiet without a record, and deliverWait at
 	// most, to receive what was appended last.
 	deliverQuiet  = 500 * time.Millisecond
@@ -29,21 +19,18 @@ const (
 // reported without error. An error means that there is no report: a setting is
 // out of range, or the server cannot be used.
 func Run(ctx context.Context, c Config) (*Report, error) {
-	config := c.withDefaults()
-	u, err := config.validate()
+	s, err := Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	server, err := client.New(config.Endpoint, client.Options{Protocol: config.Protocol})
-	if err != nil {
-		return nil, err
-	}
-	defer server.CloseIdleConnections()
-	l := &load{config: config, target: newTarget(config, u), began: time.Now(), appends: newMeter(), delivered: newMeter()}
-	defer l.deleteStreams(context.WithoutCancel(ctx), server)
-	if err := l.createStreams(ctx, server); err != nil {
-		return nil, err
-	}
+	defer s.Delete(ctx)
+	return s.Run(ctx)
+}
+
+// Run puts the load on the session's streams and reports, as [Run] does.
+func (s *Session) Run(ctx context.Context) (*Report, error) {
+	config := s.config
+	l := &load{config: config, target: s.target, began: time.Now(), appends: newMeter(), delivered: newMeter()}
 	stopReaders := l.startReaders(ctx)
 	elapsed := l.runWriters(ctx)
 	l.awaitDelivery(ctx)
@@ -57,43 +44,6 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		report.compare(baseline)
 	}
 	return report, nil
-}
-
-func (l *load) eachStream(ctx context.Context, do func(ctx context.Context, name stream.Name) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(setupWorkers)
-	for i := range l.config.Streams {
-		if ctx.Err() != nil {
-			break
-		}
-		group.Go(func() error { return do(ctx, l.target.name(i)) })
-	}
-	return group.Wait()
-}
-
-func (l *load) createStreams(ctx context.Context, c *client.Client) error {
-	err := l.eachStream(ctx, func(ctx context.Context, name stream.Name) error {
-		_, err := c.Create(ctx, name, client.CreateRequest{Config: stream.Config{ContentType: l.target.contentType}})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("create the streams of the load: %w", err)
-	}
-	return ctx.Err()
-}
-
-// deleteStreams removes what createStreams may have made. What cannot be
-// removed stays: the measurement is worth more than the error.
-func (l *load) deleteStreams(ctx context.Context, c *client.Client) {
-	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
-	defer cancel()
-	_ = l.eachStream(ctx, func(ctx context.Context, name stream.Name) error {
-		err := c.Delete(ctx, name)
-		if stream.CodeOf(err) == stream.CodeUnavailable {
-			return err // no use in asking for the others
-		}
-		return nil
-	})
 }
 
 // startReaders returns when every live reader is at its stream's tail. The

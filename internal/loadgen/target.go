@@ -3,6 +3,7 @@ package loadgen
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -32,7 +33,8 @@ func newTarget(c *Config, u *url.URL) *target {
 	case c.Protocol == client.DurableStreams && c.Batch > 1:
 		t.contentType = wire.TypeJSON
 		t.bodyType = t.contentType
-		t.body = []byte(`["` + strings.Repeat(string(record)+`","`, c.Batch-1) + string(record) + `"]`)
+		message := string(newMessage(c.Size))
+		t.body = []byte("[" + strings.Repeat(message+",", c.Batch-1) + message + "]")
 	case c.Batch > 1:
 		t.bodyType = wire.TypeBatch
 		records := make([]stream.Record, c.Batch)
@@ -61,6 +63,7 @@ func (t *target) name(i int) stream.Name { return stream.Name(t.prefix + strconv
 // dst; marks are where the digits of its marks stand.
 type appendRequest struct {
 	dst   []byte
+	head  int    // bytes of dst before the body
 	rest  string // of the head, behind the path
 	marks []int  // in the body
 }
@@ -75,17 +78,36 @@ func (t *target) newAppendRequest() *appendRequest {
 
 // make builds the request for stream i; stamp its marks next.
 func (r *appendRequest) make(t *target, i int) {
-	r.dst = append(r.dst[:0], "POST "...)
-	r.dst = append(r.dst, t.root...)
-	r.dst = strconv.AppendInt(r.dst, int64(i), 10)
-	r.dst = append(r.dst, r.rest...)
-	r.dst = append(r.dst, t.body...)
+	last := r.head
+	head := append(r.dst[:0], "POST "...)
+	head = append(head, t.root...)
+	head = strconv.AppendInt(head, int64(i), 10)
+	head = append(head, r.rest...)
+	r.head = len(head)
+	if r.head == last { // the body lies where it did
+		r.dst = head[:last+len(t.body)]
+		return
+	}
+	r.dst = append(head, t.body...)
 }
 
 // digits is where mark m of the request has its time.
-func (r *appendRequest) digits(t *target, m int) []byte {
-	at := len(r.dst) - len(t.body) + r.marks[m]
+func (r *appendRequest) digits(m int) []byte {
+	at := r.head + r.marks[m]
 	return r.dst[at : at+markDigits]
+}
+
+// bareRequest is a request about stream i without a body, behind dst. A PUT
+// names the type of the stream.
+func (t *target) bareRequest(dst []byte, method string, i int) []byte {
+	dst = append(append(dst, method...), ' ')
+	dst = append(dst, t.root...)
+	dst = strconv.AppendInt(dst, int64(i), 10)
+	dst = append(append(dst, " HTTP/1.1\r\nHost: "...), t.url.Host...)
+	if method == http.MethodPut {
+		dst = append(append(dst, "\r\nContent-Length: 0\r\nContent-Type: "...), t.contentType...)
+	}
+	return append(dst, "\r\n\r\n"...)
 }
 
 // liveRequest follows stream i from its tail on.

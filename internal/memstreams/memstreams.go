@@ -1,6 +1,7 @@
 package memstreams
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -186,6 +187,7 @@ func sameConfig(have stream.Info, q *stream.CreateRequest) bool {
 
 func (r *row) add(records []stream.Record, now stream.Time) {
 	for _, record := range records {
+		record.Body = bytes.Clone(record.Body) // it is the caller's
 		r.records = append(r.records, timed{record, now})
 	}
 	r.info.Tail += stream.Offset(len(records))

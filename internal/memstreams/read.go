@@ -101,20 +101,23 @@ func (s *Streams) Wait(ctx context.Context, q stream.WaitRequest) (stream.Info, 
 		if err != nil || info.Tail > q.After || info.Closed {
 			return info, err
 		}
-		if err := s.park(ctx, changed); err != nil {
-			return stream.Info{}, err
+		if over, err := s.park(ctx, changed, q.Until); over || err != nil {
+			return info, err
 		}
 	}
 }
 
-func (s *Streams) park(ctx context.Context, changed <-chan struct{}) error {
+// park waits for a change, and reports whether the wait is over.
+func (s *Streams) park(ctx context.Context, changed, until <-chan struct{}) (over bool, err error) {
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
 	select {
 	case <-changed:
-		return nil
+		return false, nil
+	case <-until:
+		return true, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return true, ctx.Err()
 	}
 }
 

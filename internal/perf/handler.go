@@ -57,6 +57,8 @@ var handlers = map[string]http.HandlerFunc{
 		}
 		w.WriteHeader(http.StatusNoContent)
 	},
+	"loop": newLoop().ServeHTTP,
+	"idle": serveIdle,
 }
 
 // serveBaseline is the process of a baseline. It ends when it is killed.

@@ -14,6 +14,10 @@ import (
 // rows are what there is to measure, in the order of the table.
 var rows = []row{
 	appendsRow,
+	loneRow, loneSlowRow, appendsSlowRow,
+	sse1000Row, sse10000Row, idleRow,
+	ingestBinaryRow, ingestJSONRow,
+	stateRow, createsRow, listRow, flatRow, restRow,
 }
 
 func main() {
@@ -33,6 +37,7 @@ func run(ctx context.Context) error {
 	pattern := flag.String("rows", ".", "measure the rows whose name matches this regular expression")
 	duration := flag.Duration("duration", 5*time.Second, "how long each load lasts")
 	profiles := flag.String("profile", "", "write CPU, allocation, block and mutex profiles of the servers into this `folder`")
+	binary := flag.String("binary", "", "measure this `picomq`, built with the tag failpoint, and build none")
 	list := flag.Bool("list", false, "print the rows and end")
 	flag.Parse()
 	selected, err := choose(*pattern)
@@ -45,7 +50,7 @@ func run(ctx context.Context) error {
 		}
 		return nil
 	}
-	w, err := newWorld(ctx, *duration, *profiles)
+	w, err := newWorld(ctx, *duration, *profiles, *binary)
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,30 @@ func share(what, unit string, measured, baseline, least float64) line {
 	}
 }
 
+// times is a line whose aim is at most so many times its baseline.
+func times(what, unit string, measured, baseline, most float64) line {
+	l := beside(what, unit, measured, baseline)
+	l.aim, l.met = fmt.Sprintf("at most %.3g ×", most), measured <= most*baseline
+	return l
+}
+
+// atMost is a line whose aim is a figure of its own.
+func atMost(what, unit string, measured, most float64) line {
+	return line{what: what, measured: figure(measured, unit), aim: "at most " + figure(most, unit), met: measured <= most}
+}
+
+// atLeast is the same of a rate.
+func atLeast(what, unit string, measured, least float64) line {
+	return line{what: what, measured: figure(measured, unit), aim: "at least " + figure(least, unit), met: measured >= least}
+}
+
+// beside is a line that aims at nothing.
+func beside(what, unit string, measured, baseline float64) line {
+	return line{
+		what: what, measured: figure(measured, unit), baseline: figure(baseline, unit), ratio: fmt.Sprintf("%.2f ×", measured/baseline),
+	}
+}
+
 // figure prints a number with three significant digits or all before the point.
 func figure(v float64, unit string) string {
 	switch {

@@ -24,18 +24,20 @@ type world struct {
 	folder   string // goes with the world
 	servers  []func()
 	made     int
+	filled   map[string]string // folders that rows share, by what is in them
 }
 
-func newWorld(ctx context.Context, duration time.Duration, profiles string) (*world, error) {
+// newWorld makes a world and builds its binary, unless it is given one.
+func newWorld(ctx context.Context, duration time.Duration, profiles, binary string) (*world, error) {
 	folder, err := os.MkdirTemp("", "picomq-perf-")
 	if err != nil {
 		return nil, err
 	}
-	w := &world{duration: duration, profiles: profiles, folder: folder}
+	w := &world{duration: duration, profiles: profiles, binary: binary, folder: folder}
 	if profiles != "" {
 		err = os.MkdirAll(profiles, 0o755)
 	}
-	if err == nil {
+	if err == nil && binary == "" {
 		w.binary, err = process.Build(ctx, folder, "failpoint") // whose bucket may be made slow
 	}
 	if err != nil {
@@ -64,19 +66,29 @@ func (w *world) serve(ctx context.Context, env []string, args ...string) (*proce
 	if err != nil {
 		return nil, err
 	}
-	args = append([]string{"--data", dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "warn", "--pprof"}, args...)
-	s, err := process.Launch(ctx, process.Config{Binary: w.binary, Args: args, Env: env})
-	if err != nil {
-		return nil, err
-	}
+	s, stop, err := w.serveIn(ctx, dir, env, args...)
 	w.servers = append(w.servers, func() {
-		_ = s.Kill()
-		<-s.Exited()
+		stop()
 		_ = os.RemoveAll(dir)
 	})
+	return s, err
+}
+
+// serveIn is serve on a folder that the caller has, perhaps of an earlier server.
+// The caller calls stop, which kills the server.
+func (w *world) serveIn(ctx context.Context, dir string, env []string, args ...string) (s *process.Server, stop func(), err error) {
+	args = append([]string{"--data", dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "warn", "--pprof"}, args...)
+	s, err = process.Launch(ctx, process.Config{Binary: w.binary, Args: args, Env: env})
+	if err != nil {
+		return nil, func() {}, err
+	}
+	stop = func() {
+		_ = s.Kill()
+		<-s.Exited()
+	}
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	return s, s.Ready(starting)
+	return s, stop, s.Ready(starting)
 }
 
 // stopServers kills what serve and baseline started and removes its folders.
