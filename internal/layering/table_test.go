@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 
 	"cmd/picomq":     {"..."},
 	"internal/clock": {},
-	"internal/peer":  {"blobwal"},
+	"internal/peer":  {"blobwal", "commands"},
 	"internal/...":   {"..."},
 }
 
