@@ -18,6 +18,9 @@
 //   - Group commit: while a row is in flight proposals queue; the next row takes
 //     as many as fit [Config.GroupBytes]. The queue is bounded by
 //     [Config.QueueBytes]; beyond it Enqueue refuses with [stream.CodeOverloaded].
+//   - With [Config.Combiner] a row may be inserted by another node, with the
+//     proposals of others. What it does not answer for certain is looked up in
+//     the log, and inserted by this node.
 //   - An insert that failed is unknown, not failed. Its origin is looked up, the
 //     payload's digest compared, and the insert repeated under the same origin,
 //     until the log says that it stands or that it certainly does not. Requests

@@ -85,7 +85,12 @@ func (s *server) servePeers(c *config, cluster net.Listener) {
 	if cluster == nil {
 		return
 	}
-	s.cluster = newServer(peer.Handler(s.node.engine.Identity().Cluster, c.clusterSecret, s.node.cache.Recent))
+	routes := http.NewServeMux()
+	routes.Handle("/", peer.Handler(s.node.engine.Identity().Cluster, c.clusterSecret, s.node.cache.Recent))
+	if s.node.combiner.local != nil {
+		routes.Handle("/insert", peer.InsertHandler(c.clusterSecret, s.node.combiner.local.Insert))
+	}
+	s.cluster = newServer(routes)
 	s.cluster.WriteTimeout = peerWriteTimeout
 	go s.run(s.cluster, netutil.LimitListener(cluster, peerConnections))
 }

@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"cmd/picomq":        {"..."},
 	"internal/clock":    {},
 	"internal/jsontext": {},
-	"internal/peer":     {"blobwal"},
+	"internal/peer":     {"blobwal", "commands"},
 	"internal/...":      {"..."},
 }
 

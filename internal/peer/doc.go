@@ -8,8 +8,15 @@
 //	401  the secret is wrong
 //	404  it is not in memory: read it from the bucket
 //
+//	POST /insert          the same; a row for the log, as JSON
+//
+//	200  the row that it became part of, or the log's error
+//	4xx  nothing was inserted
+//	     no answer: look it up in the log
+//
 // The key is that of the object in the bucket (package blobwal), so it names the
-// cluster, too. There is nothing else to ask for, and nothing to change.
+// cluster, too. What is inserted is checked by the log, whoever inserts it (package
+// combine).
 //
 // # What it promises
 //

@@ -21,18 +21,7 @@ type Recent func(id blobwal.SegmentID) (object []byte, ok bool)
 // Handler serves what is in this node's memory of a cluster's segments to nodes
 // that know the secret, which must not be empty.
 func Handler(cluster [16]byte, secret string, recent Recent) http.Handler {
-	want := sha256.Sum256([]byte(secret)) // of one length, whatever is sent
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
-		got := sha256.Sum256([]byte(sent))
-		if same := subtle.ConstantTimeCompare(got[:], want[:]) == 1; !same || !isBearer || secret == "" {
-			http.Error(w, "the cluster's secret is wrong: give all nodes the same --cluster-secret", http.StatusUnauthorized)
-			return
-		}
-		if r.Method != http.MethodGet {
-			http.Error(w, "only GET", http.StatusMethodNotAllowed)
-			return
-		}
+	return guarded(secret, http.MethodGet, func(w http.ResponseWriter, r *http.Request) {
 		object, ok := find(cluster, strings.TrimPrefix(r.URL.Path, pathPrefix), recent)
 		if !ok {
 			http.Error(w, "not in memory", http.StatusNotFound)
@@ -41,6 +30,24 @@ func Handler(cluster [16]byte, secret string, recent Recent) http.Handler {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", strconv.Itoa(len(object)))
 		_, _ = w.Write(object) // who is gone does not care
+	})
+}
+
+// guarded lets requests of one method through that carry the secret.
+func guarded(secret, method string, serve http.HandlerFunc) http.Handler {
+	want := sha256.Sum256([]byte(secret)) // of one length, whatever is sent
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
+		got := sha256.Sum256([]byte(sent))
+		if same := subtle.ConstantTimeCompare(got[:], want[:]) == 1; !same || !isBearer || secret == "" {
+			http.Error(w, "the cluster's secret is wrong: give all nodes the same --cluster-secret", http.StatusUnauthorized)
+			return
+		}
+		if r.Method != method {
+			http.Error(w, "only "+method, http.StatusMethodNotAllowed)
+			return
+		}
+		serve(w, r)
 	})
 }
 

@@ -13,6 +13,7 @@
 //	           or is slow; at times all of them fail for a while (faults.go)
 //	crashes    at any call a node is dropped: from then on all its calls fail, and the next start
 //	           of the node takes over what it left (seat.go)
+//	departures a node that shares the log is said to be gone, dead or alive (depart.go)
 //	jobs       run all the time, in a node as in production or one step after the other (life.go)
 //
 // # What must hold at the end

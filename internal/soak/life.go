@@ -47,6 +47,7 @@ type life struct {
 	log     backing
 	quit    context.CancelFunc // of the jobs
 	jobs    sync.WaitGroup
+	starts  chan replica.Start // capacity 1: the last time that it registered anew
 
 	mu     sync.Mutex
 	closed bool // takes no requests any more
@@ -63,7 +64,7 @@ type life struct {
 func (w *world) start(ctx context.Context, number *commands.NodeID, seed uint64) (l *life, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	l = &life{faults: newFaults(w, seed), ending: make(chan struct{}), ended: make(chan struct{}), quit: func() {}}
+	l = &life{faults: newFaults(w, seed), ending: make(chan struct{}), ended: make(chan struct{}), quit: func() {}, starts: make(chan replica.Start, 1)}
 	defer func() {
 		if err != nil {
 			l.stop()
@@ -85,7 +86,7 @@ func (l *life) open(ctx context.Context, w *world, number *commands.NodeID) (err
 	quiet, b := slog.New(slog.DiscardHandler), &w.bounds
 	hub, log := engine.NewHub(), &journal{backing: l.log, faults: l.faults}
 	l.replica, err = replica.Open(ctx, replica.Config{
-		Log: log, Bucket: l.bucket, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 20 * time.Millisecond, CallTimeout: 2 * time.Second,
+		Log: log, Bucket: l.bucket, Logger: quiet, Now: w.now, Published: hub.Publish, Rejoined: l.rejoined, Poll: 20 * time.Millisecond, CallTimeout: 2 * time.Second,
 		QueueTimeout: 2 * time.Second, SnapshotBytes: b.snapshotBytes, SnapshotAge: b.snapshotAge, KeepRows: b.keepRows,
 	})
 	if err != nil {
@@ -139,6 +140,7 @@ func (l *life) register(ctx context.Context, w *world, number *commands.NodeID) 
 func (l *life) maintain(w *world, hurry bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.quit = cancel
+	l.jobs.Go(func() { l.follow(ctx, *w.cluster.Load()) })
 	l.jobs.Go(func() {
 		if !hurry {
 			l.upkeep.Run(ctx)

@@ -10,7 +10,7 @@ import (
 
 // tally counts while a soak goes on. It is safe for concurrent use.
 type tally struct {
-	lives, crashes, outages, faults                          atomic.Int64
+	lives, crashes, outages, faults, departures, rejoins     atomic.Int64
 	requests, repeated, unknown, records, reads, read, waits atomic.Int64
 	created, forked, deleted, expired, trimmed, closed       atomic.Int64
 }
@@ -23,6 +23,8 @@ type Report struct {
 	Crashes  int64
 	Faults   int64 // calls that failed
 	Outages  int64
+	Departed int64 // times that a node was said to be gone
+	Rejoined int64 // times that one which lived registered anew
 	Requests int64 // that were decided, reads included
 	Repeated int64 // tries of them that were not
 	Unknown  int64 // such tries whose outcome only a later answer told
@@ -40,7 +42,7 @@ type Report struct {
 func (w *world) report() *Report {
 	t := &w.tally
 	return &Report{
-		Seed: w.Seed, Nodes: w.Nodes, Lives: t.lives.Load(), Crashes: t.crashes.Load(), Faults: t.faults.Load(), Outages: t.outages.Load(),
+		Seed: w.Seed, Nodes: w.Nodes, Lives: t.lives.Load(), Crashes: t.crashes.Load(), Faults: t.faults.Load(), Outages: t.outages.Load(), Departed: t.departures.Load(), Rejoined: t.rejoins.Load(),
 		Requests: t.requests.Load(), Repeated: t.repeated.Load(), Unknown: t.unknown.Load(), Records: t.records.Load(), Read: t.read.Load(),
 		Created: t.created.Load(), Forked: t.forked.Load(), Deleted: t.deleted.Load(), Expired: t.expired.Load(), Trimmed: t.trimmed.Load(),
 		Waits: t.waits.Load(), Curve: w.curve.points(),
@@ -50,7 +52,7 @@ func (w *world) report() *Report {
 // String is the report for people.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %d nodes: %d starts, %d crashes, %d calls failed, %d outages\n", r.Seed, r.Nodes, r.Lives, r.Crashes, r.Faults, r.Outages)
+	fmt.Fprintf(&b, "seed %d, %d nodes: %d starts, %d crashes, %d calls failed, %d outages, %d times taken for gone, %d times back\n", r.Seed, r.Nodes, r.Lives, r.Crashes, r.Faults, r.Outages, r.Departed, r.Rejoined)
 	if r.Requests > 0 { // a month does not count them
 		fmt.Fprintf(&b, "%d requests decided, %d tries repeated, %d of them with an unknown outcome\n", r.Requests, r.Repeated, r.Unknown)
 	}

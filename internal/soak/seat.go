@@ -89,6 +89,10 @@ func (s *seat) live(ctx context.Context, l *life) {
 			l.outage()
 			continue
 		}
+		if s.random.IntN(2) == 0 {
+			l.departOthers(ctx)
+			continue
+		}
 		if !crash {
 			return
 		}

@@ -173,13 +173,15 @@ type remote struct {
 	asked atomic.Int64
 }
 
-func (r *remote) Insert(ctx context.Context, node commands.NodeID, in commands.Insert) (commands.Row, error) {
+func (r *remote) Insert(ctx context.Context, by commands.Holder, in commands.Insert) (commands.Row, error) {
 	r.asked.Add(1)
 	if err := r.fail.Load(); err != nil {
 		return commands.Row{}, *err
 	}
-	return r.nodes[node].Insert(ctx, in)
+	return r.nodes[by.Node].Insert(ctx, in)
 }
+
+func holder(node commands.NodeID) commands.Holder { return commands.Holder{Node: node, Epoch: 1} }
 
 func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 	log := sqllogtest.NewMemory()
@@ -191,12 +193,12 @@ func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 	_, err := r.Insert(t.Context(), insert(1, 1))
 	require.ErrorIs(t, err, commands.ErrNotSent, "nobody is known")
 
-	r.Learn(1, 1, time.Now())
+	r.Learn(holder(1), holder(1), time.Now())
 	_, err = r.Insert(t.Context(), insert(1, 1))
 	require.NoError(t, err)
 	require.Zero(t, transport.asked.Load())
 
-	r.Learn(1, 2, time.Now())
+	r.Learn(holder(1), holder(2), time.Now())
 	_, err = r.Insert(t.Context(), insert(1, 2))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, transport.asked.Load())
@@ -211,10 +213,10 @@ func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 
 	refused := errors.New("too large")
 	transport.fail.Store(&refused)
-	r.Learn(1, 3, time.Now()) // another has the lease now
+	r.Learn(holder(1), holder(3), time.Now()) // another has the lease now
 	_, err = r.Insert(t.Context(), insert(1, 5))
 	require.ErrorIs(t, err, refused)
-	r.Learn(1, 3, time.Now().Add(-time.Minute))
+	r.Learn(holder(1), holder(3), time.Now().Add(-time.Minute))
 	_, err = r.Insert(t.Context(), insert(1, 6))
 	require.ErrorIs(t, err, commands.ErrNotSent, "what is known is too old")
 }
@@ -234,10 +236,10 @@ func TestOneRouterHasTheLease(t *testing.T) {
 		_, err := r.Insert(ctx, insert(1, uint64(time.Now().UnixNano())))
 		return err == nil
 	}, 30*time.Second, time.Millisecond)
-	holder, held, err := log.LeaseHolder(t.Context(), combine.LeaseName)
+	by, held, err := log.LeaseHolder(t.Context(), combine.LeaseName)
 	require.NoError(t, err)
 	require.True(t, held)
-	require.EqualValues(t, 1, holder.Node)
+	require.EqualValues(t, 1, by.Node)
 	cancel()
 	<-done
 	_, held, err = log.LeaseHolder(t.Context(), combine.LeaseName)

@@ -15,7 +15,7 @@ import (
 // and a lost answer, is [commands.ErrUnknown]; [commands.ErrNotSent] only when
 // the request certainly did not reach it.
 type Remote interface {
-	Insert(ctx context.Context, node commands.NodeID, in commands.Insert) (commands.Row, error)
+	Insert(ctx context.Context, by commands.Holder, in commands.Insert) (commands.Row, error)
 }
 
 // Leases says who has the lease. [Router.Keep] takes it.
@@ -34,8 +34,9 @@ const (
 	// Patience is how long another node's combiner may take. A proposer then asks
 	// the log.
 	Patience = 500 * time.Millisecond
-	// avoidance is how long a node that did not answer is not asked again.
-	avoidance = 2 * time.Second
+	// avoidance is how long a node that did not answer is not asked again: by then
+	// it has renewed its lease, or another has it.
+	avoidance = leaseTTL
 )
 
 // Router sends a proposer's inserts to the combiner that is in charge. Its methods
@@ -47,8 +48,8 @@ type Router struct {
 	now    func() time.Time
 
 	mu      sync.Mutex
-	charge  commands.NodeID // who has the lease, as last learned; 0: unknown
-	self    commands.NodeID
+	charge  commands.Holder // who has the lease, as last learned; zero: unknown
+	self    commands.Holder
 	until   time.Time // when what was learned is too old
 	avoided time.Time // until then nobody is asked
 }
@@ -61,43 +62,43 @@ func NewRouter(local *Combiner, remote Remote, logger *slog.Logger) *Router {
 // Insert asks whoever is in charge. [commands.ErrNotSent] says to insert by
 // oneself.
 func (r *Router) Insert(ctx context.Context, in commands.Insert) (commands.Row, error) {
-	node, self := r.inCharge()
-	switch {
-	case node == 0:
+	by, self := r.inCharge()
+	switch by {
+	case commands.Holder{}:
 		return commands.Row{}, fmt.Errorf("%w: no node inserts for others", commands.ErrNotSent)
-	case node == self:
+	case self:
 		return r.local.Insert(ctx, in)
 	}
 	call, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	row, err := r.remote.Insert(call, node, in)
+	row, err := r.remote.Insert(call, by, in)
 	if errors.Is(err, commands.ErrNotSent) || errors.Is(err, commands.ErrUnknown) {
-		r.avoid(node, err)
+		r.avoid(by, err)
 	}
 	return row, err
 }
 
-// inCharge is whom to ask, or 0, and this node.
-func (r *Router) inCharge() (node, self commands.NodeID) {
+// inCharge is whom to ask, or nobody, and this node.
+func (r *Router) inCharge() (by, self commands.Holder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
 	if now.After(r.until) || now.Before(r.avoided) {
-		return 0, r.self
+		return commands.Holder{}, r.self
 	}
 	return r.charge, r.self
 }
 
 // avoid lets everybody insert for itself for a while.
-func (r *Router) avoid(node commands.NodeID, err error) {
+func (r *Router) avoid(by commands.Holder, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.avoided = r.now().Add(avoidance)
-	r.logger.Info("the node that inserts for others does not answer: this one inserts for itself for a while", "peer", node, "error", err)
+	r.logger.Info("the node that inserts for others does not answer: this one inserts for itself for a while", "peer", by.Node, "error", err)
 }
 
 // Learn notes who is in charge, for the time of a lease from when it was asked.
-func (r *Router) Learn(self, charge commands.NodeID, asked time.Time) {
+func (r *Router) Learn(self, charge commands.Holder, asked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if charge != r.charge {
@@ -135,12 +136,12 @@ func (r *Router) renew(ctx context.Context, leases Leases, self commands.Holder)
 		return err
 	}
 	if held {
-		r.Learn(self.Node, self.Node, asked)
+		r.Learn(self, self, asked)
 		return nil
 	}
 	holder, held, err := leases.LeaseHolder(ctx, LeaseName)
 	if err == nil && held {
-		r.Learn(self.Node, holder.Node, asked)
+		r.Learn(self, holder, asked)
 	}
 	return err
 }

@@ -1,0 +1,91 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/internal/peer"
+)
+
+var request = commands.Insert{
+	Origin: commands.Origin{Node: 3, Epoch: 1 << 60, Seq: 9}, Payload: []byte{0, 1, 0xff}, Applied: commands.Position{Index: 7, Row: -5},
+	Summary: commands.Summary{Kinds: "tick 1", Commands: 1},
+}
+
+// inserter serves one inserter and returns a client and its address.
+func inserter(t *testing.T, secret string, insert peer.Inserter) (*peer.Client, string) {
+	t.Helper()
+	server := httptest.NewServer(peer.InsertHandler("secret", insert))
+	t.Cleanup(server.Close)
+	c := peer.New(peer.Config{Secret: secret, Address: func(uint32, uint64) string { return "" }})
+	t.Cleanup(c.Close)
+	return c, server.URL
+}
+
+func TestARowIsInsertedByAnotherNode(t *testing.T) {
+	row := commands.Row{Index: 8, ID: -1 << 63, Previous: -5, DatabaseTime: 12, Payload: []byte{0xff, 0}, Origin: request.Origin, Summary: request.Summary}
+	c, address := inserter(t, "secret", func(_ context.Context, in commands.Insert) (commands.Row, error) {
+		require.Equal(t, request, in)
+		return row, nil
+	})
+	got, err := c.Insert(t.Context(), address, request)
+	require.NoError(t, err)
+	require.Equal(t, row, got)
+}
+
+func TestTheLogsErrorsArriveAsTheyAre(t *testing.T) {
+	lost := &commands.LostTailError{Applied: commands.Position{Index: 9, Row: 1}, Head: commands.Position{Index: 8, Row: -2}}
+	truncated := &commands.TruncatedError{After: 3, First: 9}
+	all := []error{commands.ErrNotSent, commands.ErrUnknown, commands.ErrDuplicateOrigin, commands.ErrLostTail, commands.ErrTruncated, commands.ErrDamaged}
+	for _, sent := range []error{
+		commands.ErrNotSent, commands.ErrUnknown, commands.ErrDuplicateOrigin, lost, truncated, commands.ErrDamaged, errors.New("too large"),
+	} {
+		c, address := inserter(t, "secret", func(context.Context, commands.Insert) (commands.Row, error) {
+			return commands.Row{}, fmt.Errorf("append: %w", sent)
+		})
+		_, err := c.Insert(t.Context(), address, request)
+		require.ErrorContains(t, err, sent.Error())
+		for _, known := range all {
+			require.Equal(t, errors.Is(sent, known), errors.Is(err, known), "%v as %v", sent, known)
+		}
+	}
+}
+
+func TestWhatDoesNotArriveIsNotSent(t *testing.T) {
+	c, address := inserter(t, "another", func(context.Context, commands.Insert) (commands.Row, error) {
+		t.Error("it was let in")
+		return commands.Row{}, nil
+	})
+	_, err := c.Insert(t.Context(), address, request)
+	require.ErrorIs(t, err, commands.ErrNotSent)
+	_, err = c.Insert(t.Context(), "http://127.0.0.1:1", request)
+	require.ErrorIs(t, err, commands.ErrNotSent)
+	_, err = c.Insert(t.Context(), "::", request)
+	require.ErrorIs(t, err, commands.ErrNotSent)
+}
+
+// An answer that is lost, cut off or something else leaves the outcome open.
+func TestAnAnswerThatDoesNotComeIsUnknown(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"cut off":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"empty":    func(http.ResponseWriter, *http.Request) {},
+		"an error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"nothing":  func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(answer)
+			defer server.Close()
+			c := peer.New(peer.Config{Secret: "secret", Address: func(uint32, uint64) string { return "" }})
+			defer c.Close()
+			_, err := c.Insert(t.Context(), server.URL, request)
+			require.ErrorIs(t, err, commands.ErrUnknown)
+		})
+	}
+}
