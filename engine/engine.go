@@ -95,6 +95,7 @@ type Engine struct {
 	cache   *blockcache.Cache
 	writer  *blobwal.Writer
 	toucher *toucher
+	readers readers
 
 	inFlight atomic.Int64          // bytes of appends not decided yet
 	storage  atomic.Pointer[error] // how the last upload ended
