@@ -37,8 +37,8 @@
 // The state decides by log time. The engine estimates that time to find streams
 // that look due, proposes Expire, and believes the result. Reads restart a
 // sliding expiry by touches, batched and flushed within an eighth of the
-// window; close to the deadline the read waits for its touch. A waiting reader
-// keeps touching.
+// window; close to the deadline the read waits for its touch. The [Hub] keeps
+// touching for those who wait, once for all followers of a stream.
 //
 // # Following
 //

@@ -118,6 +118,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.writer = writer
 	e.toucher = newToucher(e.replica, cfg.Logger)
+	e.hub.tend = e.tend
 	return e, nil
 }
 
