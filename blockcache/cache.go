@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -102,10 +103,17 @@ type Cache struct {
 	blocks *otter.Cache[entryKey, *entry]
 	turns  *semaphore.Weighted // Fetches of them
 	asks   *semaphore.Weighted // peerAsks of them
-	flight singleflight.Group
+	peers  singleflight.Group  // of whole segments, by their ids
+	hints  *semaphore.Weighted // half as many, for fetches that nobody waits for
+	crew   *crew
 	ctx    context.Context // of the fetches
 	cancel context.CancelFunc
 	counters
+
+	mu      sync.Mutex // guards all below, and what moves from them to blocks
+	flights map[entryKey]*flight
+	ahead   ahead
+	young   *fifo // what was asked for last
 }
 
 // entryKey names what the block cache holds: a block by its number in the
@@ -149,8 +157,9 @@ func New(config Config) (*Cache, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
+	part := config.BlockBytes / 4
 	blocks, err := otter.New(&otter.Options[entryKey, *entry]{
-		MaximumWeight: uint64(config.BlockBytes),
+		MaximumWeight: uint64(config.BlockBytes - 2*part),
 		Weigher:       weigh,
 	})
 	if err != nil {
@@ -162,8 +171,18 @@ func New(config Config) (*Cache, error) {
 		blocks: blocks,
 		turns:  semaphore.NewWeighted(int64(config.Fetches)),
 		asks:   semaphore.NewWeighted(peerAsks),
+		hints:  semaphore.NewWeighted(int64(config.Fetches+1) / 2),
+
+		flights: make(map[entryKey]*flight),
+		ahead:   ahead{fifo: newFIFO(part, nil)},
+		young: newFIFO(part, func(p *placed) {
+			if p.again || p.bytes > part/2 { // what is so large had no time to be
+				blocks.Set(p.key, p.entry)
+			}
+		}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.crew = newCrew(c.ctx, config.Fetches)
 	return c, nil
 }
 
@@ -189,7 +208,6 @@ func (c *Cache) Recent(id blobwal.SegmentID) ([]byte, bool) {
 }
 
 // Block is the block of a segment that holds the record with this ordinal.
-// Sequential says that the caller goes on with the records after it.
 //
 // The error is ctx's, or a [*stream.Error] of CodeUnavailable (the bucket could
 // not be reached) or CodeInternal (the object is not what the log says it is; it
@@ -197,7 +215,7 @@ func (c *Cache) Recent(id blobwal.SegmentID) ([]byte, bool) {
 // spoiled one). Of a missing object, see [blobwal.Missing], the caller should
 // ask the log again: the segment may have been collected since it asked last,
 // and its records be in another.
-func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32, sequential bool) (*blobwal.Block, error) {
+func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32) (*blobwal.Block, error) {
 	if recent := c.recent(ctx, segment); recent != nil {
 		return c.fromWhole(segment, recent, ordinal)
 	}
@@ -216,12 +234,20 @@ func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32, sequ
 	if !ok {
 		return nil, c.refuse(segment, noRecord(ordinal, index.Records))
 	}
-	if e, ok := c.blocks.GetIfPresent(entryKey{segment.ID, int32(info.Number)}); ok {
+	e := c.find(entryKey{segment.ID, int32(info.Number)})
+	if e != nil {
 		c.blockHits.Add(1)
-		return e.block, nil
+	} else {
+		c.misses.Add(1)
+		e, err = c.wait(ctx, segment, entryKey{segment.ID, int32(info.Number)}, func() *flight {
+			return c.flyNeeded(segment, index, info.Number)
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	c.misses.Add(1)
-	return c.fetchBlock(ctx, segment, index, info.Number, sequential)
+	c.goOn(segment, index, info.Number)
+	return e.block, nil
 }
 
 // fromWhole is a block of an object that is in memory.

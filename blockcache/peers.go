@@ -32,7 +32,7 @@ func (c *Cache) recent(ctx context.Context, segment Segment) *resident {
 	if c.config.Peers == nil || c.begun(segment.ID) {
 		return nil
 	}
-	done := c.flight.DoChan(fmt.Sprintf("%v/peer", segment.ID), func() (any, error) {
+	done := c.peers.DoChan(segment.ID.String(), func() (any, error) {
 		return c.askPeer(segment), nil
 	})
 	select {
@@ -49,12 +49,9 @@ func (c *Cache) recent(ctx context.Context, segment Segment) *resident {
 
 // begun tells whether the bucket was asked for a segment already: then it goes on.
 func (c *Cache) begun(id blobwal.SegmentID) bool {
-	for _, block := range []int32{indexEntry, wholeEntry} {
-		if _, ok := c.blocks.GetEntryQuietly(entryKey{id, block}); ok {
-			return true
-		}
-	}
-	return false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.present(entryKey{id, indexEntry}) || c.present(entryKey{id, wholeEntry})
 }
 
 func (c *Cache) askPeer(segment Segment) *resident {

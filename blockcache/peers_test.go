@@ -64,7 +64,7 @@ func TestAPeerIsAskedOnceForAllReadersBeforeTheBucket(t *testing.T) {
 			for i := range 50 {
 				readers.Go(func() {
 					ordinal := uint32(i) % uint32(2*records)
-					block, err := r.Block(t.Context(), segment, ordinal, true)
+					block, err := r.Block(t.Context(), segment, ordinal)
 					if err != nil || block.Len() == 0 {
 						t.Errorf("reader %d: %v", i, err)
 					}
@@ -99,7 +99,7 @@ func TestTheBucketHasWhatPeersHaveNot(t *testing.T) {
 				peer.objects[segment.ID] = wrong
 			}
 			for ordinal := range uint32(100) {
-				block, err := r.Block(t.Context(), segment, ordinal, false)
+				block, err := r.Block(t.Context(), segment, ordinal)
 				require.NoError(t, err)
 				require.NotZero(t, block.Len())
 			}
@@ -116,7 +116,7 @@ func TestAnObjectOfAPeerMayBeLargerThanTheRing(t *testing.T) {
 	r := newRig(t, Config{Peers: peer, TailBytes: 1000}, nil)
 	segment, object := encode(1, 1000, 100)
 	peer.objects[segment.ID] = object
-	block, err := r.Block(t.Context(), segment, 99, false)
+	block, err := r.Block(t.Context(), segment, 99)
 	require.NoError(t, err)
 	require.NotZero(t, block.Len())
 	_, ok := r.Recent(segment.ID)
@@ -135,7 +135,7 @@ func TestAReaderDoesNotWaitForAPeerLongerThanItWants(t *testing.T) {
 		}
 		cancel()
 	}()
-	_, err := r.Block(ctx, segment, 0, false)
+	_, err := r.Block(ctx, segment, 0)
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
 	close(peer.answered)
 }

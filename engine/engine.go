@@ -94,6 +94,7 @@ type Engine struct {
 	cache   *blockcache.Cache
 	writers writers
 	toucher *toucher
+	readers readers
 
 	inFlight atomic.Int64          // bytes of appends not decided yet
 	storage  atomic.Pointer[error] // how the last upload ended
@@ -113,6 +114,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.writers = writers{current: writer, config: cfg.Writer, settled: make(chan struct{}, 1)}
 	e.toucher = newToucher(e.replica, cfg.Logger)
+	e.hub.tend = e.tend
 	return e, nil
 }
 
