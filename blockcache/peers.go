@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/picomq/picomq/blobwal"
 )
 
@@ -11,6 +13,9 @@ import (
 // reader of what was written just now need not wait for the bucket. They are
 // trusted with nothing: what comes is verified, and the bucket has it anyway.
 type Peers interface {
+	// May tells whether a question about a segment may be answered: the node that
+	// wrote it is to be asked, and is not known to have nothing so old.
+	May(id blobwal.SegmentID) bool
 	// Ask is the whole object of a segment, of this size, out of the memory of the
 	// node that wrote it; nil when it is not there, or that node is not to be asked,
 	// or does not answer soon, or not with what verify accepts.
@@ -32,9 +37,7 @@ func (c *Cache) recent(ctx context.Context, segment Segment) *resident {
 	if c.config.Peers == nil || c.begun(segment.ID) {
 		return nil
 	}
-	done := c.peers.DoChan(segment.ID.String(), func() (any, error) {
-		return c.askPeer(segment), nil
-	})
+	done := c.ask(segment)
 	select {
 	case <-ctx.Done():
 		return nil
@@ -45,6 +48,21 @@ func (c *Cache) recent(ctx context.Context, segment Segment) *resident {
 		r, _ := result.Val.(*resident)
 		return r
 	}
+}
+
+// ask begins to ask the node that wrote a segment, unless that is under way.
+func (c *Cache) ask(segment Segment) <-chan singleflight.Result {
+	return c.peers.DoChan(segment.ID.String(), func() (any, error) { return c.askPeer(segment), nil })
+}
+
+// askAhead asks the node that wrote a segment for it before a reader does. False:
+// it is the bucket's turn.
+func (c *Cache) askAhead(segment Segment) bool {
+	if c.config.Peers == nil || !c.config.Peers.May(segment.ID) || c.begun(segment.ID) {
+		return false
+	}
+	c.ask(segment)
+	return true
 }
 
 // begun tells whether the bucket was asked for a segment already: then it goes on.

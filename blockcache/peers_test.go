@@ -42,6 +42,8 @@ func (m *memory) Ask(ctx context.Context, id blobwal.SegmentID, _ uint64, verify
 	return object
 }
 
+func (m *memory) May(blobwal.SegmentID) bool { return m.objects != nil }
+
 // reads counts what is read of a bucket.
 func reads(n *atomic.Int64) faultbucket.Plan {
 	return func(op faultbucket.Op) faultbucket.Decision {
@@ -49,6 +51,24 @@ func reads(n *atomic.Int64) faultbucket.Plan {
 			n.Add(1)
 		}
 		return faultbucket.Decision{}
+	}
+}
+
+func TestAPeerIsAskedAheadOfReadersBeforeTheBucket(t *testing.T) {
+	for name, records := range map[string]int{"small": 3, "large": 300} {
+		t.Run(name, func(t *testing.T) {
+			var gets atomic.Int64
+			peer := &memory{objects: map[blobwal.SegmentID][]byte{}}
+			r := newRig(t, Config{Peers: peer}, reads(&gets))
+			segment, object := r.store(t, 1, 1000, records)
+			peer.objects[segment.ID] = object
+			require.True(t, r.Ahead(segment, 0, uint32(records)))
+			block, err := r.Block(t.Context(), segment, 0)
+			require.NoError(t, err)
+			require.NotZero(t, block.Len())
+			require.Equal(t, int64(1), peer.asked.Load())
+			require.Zero(t, gets.Load())
+		})
 	}
 }
 

@@ -105,7 +105,7 @@ func (x *segmentIndex) fetched(to uint32) {
 // It does not wait, and what goes wrong is told to whoever asks. It returns false
 // when there was no room for all of them.
 func (c *Cache) Ahead(segment Segment, from, to uint32) bool {
-	if from >= to || c.tail.get(segment.ID) != nil {
+	if from >= to || c.tail.get(segment.ID) != nil || c.askAhead(segment) {
 		return true
 	}
 	if segment.Size <= wholeBytes {

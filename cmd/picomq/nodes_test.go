@@ -110,7 +110,13 @@ func TestANodeReadsWhatAnotherHasInMemory(t *testing.T) {
 // requireMetric requires the value of a metric without labels.
 func requireMetric(t *testing.T, server *process.Server, name, value string) {
 	t.Helper()
-	require.Contains(t, call(t, http.MethodGet, server.AdminURL+"/metrics", "", "").body, "\n"+name+" "+value+"\n")
+	for line := range strings.Lines(call(t, http.MethodGet, server.AdminURL+"/metrics", "", "").body) {
+		if found, ok := strings.CutPrefix(line, name+" "); ok {
+			require.Equal(t, value, strings.TrimSpace(found), name)
+			return
+		}
+	}
+	require.Fail(t, "there is no metric "+name)
 }
 
 // TestHowNodesReachEachOther is checked before anything is started.

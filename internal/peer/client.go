@@ -112,6 +112,18 @@ func (c *Client) Stats() Stats {
 // errNotThere is the answer of a node that does not have a segment any more.
 var errNotThere = errors.New("not in memory")
 
+// May tells whether a question about a segment may be answered with it. It is not
+// so of a node that fails, which is tried again by readers that wait.
+func (c *Client) May(id blobwal.SegmentID) bool {
+	if c.config.Address(id.Node, id.Epoch) == "" {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.of(id)
+	return id.Sequence > p.gone && p.failures < tolerated
+}
+
 // Ask is the object of a segment out of the memory of the node that wrote it, or
 // nil. An object that verify refuses counts as no answer.
 func (c *Client) Ask(ctx context.Context, id blobwal.SegmentID, size uint64, verify func(object []byte) error) []byte {

@@ -74,12 +74,14 @@ var size = uint64(len(object))
 func TestASegmentComesFromTheNodeThatWroteIt(t *testing.T) {
 	n := start(t)
 	c, _ := client(t, n, "secret")
+	require.True(t, c.May(known))
 	require.Equal(t, object, c.Ask(t.Context(), known, size, same))
 	require.Equal(t, peer.Stats{Hits: 1}, c.Stats())
 
 	elsewhere := known
 	elsewhere.Epoch++
 	require.Nil(t, c.Ask(t.Context(), elsewhere, size, same), "that start has no address")
+	require.False(t, c.May(elsewhere))
 	require.EqualValues(t, 1, n.asked.Load())
 }
 
@@ -92,6 +94,7 @@ func TestWhatIsOlderThanAMissIsNotAskedFor(t *testing.T) {
 	require.Nil(t, c.Ask(t.Context(), at(20), size, same))
 	require.Nil(t, c.Ask(t.Context(), at(20), size, same))
 	require.Nil(t, c.Ask(t.Context(), at(3), size, same))
+	require.False(t, c.May(at(3)), "it has nothing so old")
 	require.EqualValues(t, 1, n.asked.Load())
 	require.Equal(t, object, c.Ask(t.Context(), known, size, same))
 	require.Equal(t, peer.Stats{Hits: 1, Misses: 1, Spared: 2}, c.Stats())
