@@ -128,6 +128,13 @@ type Heartbeat struct {
 	At               stream.Time // database time, set by the log
 }
 
+// Lease is the right to do something, and until when by the database's clock.
+type Lease struct {
+	Name    string
+	Holder  Holder
+	Expires stream.Time
+}
+
 // Holder is who holds a lease: one process start of a node.
 type Holder struct {
 	Node  NodeID

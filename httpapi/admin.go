@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -25,6 +26,8 @@ type AdminConfig struct {
 	// Inspect describes a stream, also one that was deleted while forks of it live.
 	// Required.
 	Inspect func(ctx context.Context, name stream.Name) (stream.Detail, error)
+	// Cluster describes the nodes. Required.
+	Cluster func(ctx context.Context) (wire.Cluster, error)
 	// Gatherer holds the metrics. Required.
 	Gatherer prometheus.Gatherer
 	// Pprof adds the profiler of net/http/pprof below /debug/pprof/. It lets
@@ -41,12 +44,13 @@ type AdminConfig struct {
 //	/ready     200 when the node can serve, else 503 and the reason: send no traffic
 //	/metrics   Prometheus
 //	/streams/… one stream, deleted ones included that forks keep, as JSON ([wire.StreamDetail])
+//	/cluster   the log's head, leases and nodes as JSON ([wire.Cluster])
 //	/          an index in plain text
 //
 // It is safe for concurrent use.
 func AdminHandler(config AdminConfig) (http.Handler, error) {
-	if config.Ready == nil || config.Inspect == nil || config.Gatherer == nil {
-		return nil, errors.New("httpapi: AdminConfig.Ready, AdminConfig.Inspect and AdminConfig.Gatherer are required")
+	if config.Ready == nil || config.Inspect == nil || config.Cluster == nil || config.Gatherer == nil {
+		return nil, errors.New("httpapi: AdminConfig.Ready, Inspect, Cluster and Gatherer are required")
 	}
 	// Names of streams are taken as they were sent, as in [API.router].
 	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
@@ -57,6 +61,7 @@ func AdminHandler(config AdminConfig) (http.Handler, error) {
 	})
 	pages.HandleFunc("/ready", config.ready)
 	pages.Handle("/metrics", promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{}))
+	pages.HandleFunc("/cluster", config.cluster)
 	pages.PathPrefix(adminStreams).HandlerFunc(config.stream)
 	if config.Pprof {
 		routePprof(router)
@@ -79,6 +84,18 @@ func (c AdminConfig) ready(w http.ResponseWriter, r *http.Request) {
 	writeText(w, http.StatusOK, "ready\n")
 }
 
+// cluster answers with the cluster as JSON.
+func (c AdminConfig) cluster(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", cacheNever)
+	described, err := c.Cluster(r.Context())
+	if err != nil {
+		refuseAdmin(w, err)
+		return
+	}
+	writeJSONBody(w, http.StatusOK, described)
+}
+
 func (c AdminConfig) index(w http.ResponseWriter, _ *http.Request) {
 	var page strings.Builder
 	fmt.Fprintf(&page, "PicoMQ %s\n\n", c.Version)
@@ -86,6 +103,7 @@ func (c AdminConfig) index(w http.ResponseWriter, _ *http.Request) {
 	page.WriteString("/ready         200 when the node can serve, else 503 and why not\n")
 	page.WriteString("/metrics       Prometheus metrics\n")
 	page.WriteString("/streams/NAME  one stream as JSON: how many extents it has, its fork's source, how many live forks\n")
+	page.WriteString("/cluster       the log's head, leases and nodes as JSON\n")
 	if c.Pprof {
 		page.WriteString("/debug/pprof/  profiles\n")
 	}

@@ -23,6 +23,7 @@ func lookAt(t *testing.T, inspect func(context.Context, stream.Name) (stream.Det
 	handler, err := AdminHandler(AdminConfig{
 		Ready:    func(context.Context) error { return nil },
 		Inspect:  inspect,
+		Cluster:  noCluster,
 		Gatherer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/internal/memstreams"
+	"github.com/picomq/picomq/stream"
 )
 
 func TestAdminPages(t *testing.T) {
@@ -47,6 +49,7 @@ func TestAdminPages(t *testing.T) {
 			handler, err := AdminHandler(AdminConfig{
 				Ready:    func(context.Context) error { return row.ready },
 				Inspect:  memstreams.New().Inspect,
+				Cluster:  noCluster,
 				Gatherer: registry,
 				Pprof:    row.pprof,
 				Version:  "v1.2.3",
@@ -60,10 +63,43 @@ func TestAdminPages(t *testing.T) {
 	}
 }
 
+// noCluster describes the nodes of a server that is none.
+func noCluster(context.Context) (wire.Cluster, error) { return wire.Cluster{}, nil }
+
+func TestAdminShowsTheCluster(t *testing.T) {
+	applied := uint64(7)
+	answer, failure := wire.Cluster{ID: "00ff", Head: 9, Node: 1, Leases: []wire.Lease{}, Nodes: []wire.Node{
+		{Node: 1, Epoch: 4, State: wire.NodeLive, Release: "v1", Level: 1, Applied: &applied},
+		{Node: 2, Epoch: 5, State: wire.NodeGone, Release: "v1", Level: 1},
+	}}, error(nil)
+	handler, err := AdminHandler(AdminConfig{
+		Ready:    func(context.Context) error { return nil },
+		Inspect:  memstreams.New().Inspect,
+		Cluster:  func(context.Context) (wire.Cluster, error) { return answer, failure },
+		Gatherer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	look := func() *httptest.ResponseRecorder {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/cluster", http.NoBody))
+		return recorder
+	}
+	require.JSONEq(t, `{"id":"00ff","head":9,"level":0,"release":"","node":1,"leases":[],"nodes":[
+		{"node":1,"epoch":4,"state":"live","release":"v1","level":1,"applied":7},
+		{"node":2,"epoch":5,"state":"gone","release":"v1","level":1}]}`, look().Body.String())
+
+	failure = stream.Errorf(stream.CodeUnavailable, "the log is out of reach")
+	refused := look()
+	require.Equal(t, http.StatusServiceUnavailable, refused.Code)
+	require.NotEmpty(t, refused.Header().Get("Retry-After"))
+	require.Contains(t, refused.Body.String(), "out of reach")
+}
+
 func TestAdminConfigIsValidated(t *testing.T) {
 	valid := AdminConfig{
 		Ready:    func(context.Context) error { return nil },
 		Inspect:  memstreams.New().Inspect,
+		Cluster:  noCluster,
 		Gatherer: prometheus.NewRegistry(),
 	}
 	_, err := AdminHandler(valid)
@@ -71,6 +107,7 @@ func TestAdminConfigIsValidated(t *testing.T) {
 	for name, spoil := range map[string]func(*AdminConfig){
 		"Ready":    func(c *AdminConfig) { c.Ready = nil },
 		"Inspect":  func(c *AdminConfig) { c.Inspect = nil },
+		"Cluster":  func(c *AdminConfig) { c.Cluster = nil },
 		"Gatherer": func(c *AdminConfig) { c.Gatherer = nil },
 	} {
 		config := valid

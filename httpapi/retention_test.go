@@ -64,6 +64,7 @@ func TestAdminShowsRetention(t *testing.T) {
 	handler, err := AdminHandler(AdminConfig{
 		Ready:    func(context.Context) error { return nil },
 		Inspect:  s.streams.Inspect,
+		Cluster:  noCluster,
 		Gatherer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)

@@ -82,6 +82,7 @@ func TestAdminPagesDoNotWaitForBodiesThatNeverCome(t *testing.T) {
 	handler, err := AdminHandler(AdminConfig{
 		Ready:    func(context.Context) error { return nil },
 		Inspect:  memstreams.New().Inspect,
+		Cluster:  noCluster,
 		Gatherer: prometheus.NewRegistry(),
 		Pprof:    true,
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/stream"
 )
 
 type leaseRow struct {
@@ -80,4 +81,27 @@ func (l *Log) LeaseHolder(ctx context.Context, name string) (by commands.Holder,
 		return commands.Holder{}, false, fmt.Errorf("ask who has the lease %q: %w", name, err)
 	}
 	return by, true, nil
+}
+
+// Leases lists who holds what, by name, also of leases that ran out, and tells
+// the database's time: whoever compares a time that the log recorded with the
+// present takes that one.
+func (l *Log) Leases(ctx context.Context) (held []commands.Lease, now stream.Time, err error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	var rows []leaseRow
+	err = l.reader.NewSelect().Model(&rows).Column("name", "node", "epoch", "expires_ms").Where("log = 0").Order("name").Scan(ctx)
+	if err == nil {
+		err = l.reader.NewSelect().ColumnExpr("?", bun.Safe(l.dialect.now)).Scan(ctx, (*int64)(&now))
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the leases: %w", err)
+	}
+	for i := range rows {
+		held = append(held, commands.Lease{
+			Name: rows[i].Name, Expires: stream.Time(rows[i].ExpiresMs),
+			Holder: commands.Holder{Node: commands.NodeID(rows[i].Node), Epoch: commands.Epoch(rows[i].Epoch)},
+		})
+	}
+	return held, now, nil
 }

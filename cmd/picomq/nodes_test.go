@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,6 +33,31 @@ func TestANodeDrainsAndLeaves(t *testing.T) {
 	next := launchNode(t, database, bucket)
 	requireLog(t, next, "node=2 ")
 	stop(t, next, syscall.SIGTERM)
+	stop(t, stays, syscall.SIGTERM)
+}
+
+// TestEveryNodeTellsOfAll: what a node tells of the cluster, and that one left.
+func TestEveryNodeTellsOfAll(t *testing.T) {
+	database, bucket := sqllogtest.Postgres(t).URL, t.TempDir()
+	stays := launchNode(t, database, bucket, "--cluster-id", "blue")
+	leaves := launchNode(t, database, bucket, "--drain", "0s")
+	nodes := func() (told wire.Cluster) {
+		answer := call(t, http.MethodGet, stays.AdminURL+"/cluster", "", "")
+		answer.require(t, http.StatusOK)
+		require.NoError(t, json.Unmarshal([]byte(answer.body), &told))
+		return told
+	}
+	require.Eventually(t, func() bool { // heartbeats come after the start
+		told := nodes()
+		return len(told.Nodes) == 2 && told.Nodes[0].State == wire.NodeLive && told.Nodes[1].State == wire.NodeLive && len(told.Leases) > 0
+	}, 20*time.Second, 20*time.Millisecond)
+	told := nodes()
+	require.Equal(t, "blue", told.Label)
+	require.Equal(t, uint32(1), told.Node)
+	require.LessOrEqual(t, *told.Nodes[1].Applied, told.Head)
+	require.Equal(t, told.Head-*told.Nodes[1].Applied, *told.Nodes[1].Lag)
+	stop(t, leaves, syscall.SIGTERM)
+	require.Equal(t, wire.NodeGone, nodes().Nodes[1].State)
 	stop(t, stays, syscall.SIGTERM)
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/picomq/picomq/httpapi"
+	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/internal/cli"
 )
 
@@ -180,7 +181,9 @@ func (s *server) start(c *config, public, admin net.Listener) error {
 		return nil
 	}
 	handler, err := httpapi.AdminHandler(httpapi.AdminConfig{
-		Ready: s.readiness, Inspect: s.node.engine.Inspect, Gatherer: s.node.registry(c, metrics), Pprof: c.pprof, Version: version,
+		Ready: s.readiness, Inspect: s.node.engine.Inspect,
+		Cluster:  func(ctx context.Context) (wire.Cluster, error) { return s.node.describe(ctx, c.clusterID) },
+		Gatherer: s.node.registry(c, metrics), Pprof: c.pprof, Version: version,
 	})
 	if err != nil {
 		return err

@@ -98,3 +98,47 @@ type ForkDetail struct {
 	Seq       stream.Offset `json:"seq"`
 	SubOffset uint64        `json:"sub_offset,omitempty"` // bytes, or messages of a JSON stream, beyond Seq
 }
+
+// Cluster is what the nodes of a cluster are and how they are.
+type Cluster struct {
+	ID      string  `json:"id"`              // hexadecimal
+	Label   string  `json:"label,omitempty"` // --cluster-id of the node that answers
+	Head    uint64  `json:"head"`            // index of the log's last row
+	Level   uint32  `json:"level"`           // the feature level in force
+	Release string  `json:"release"`         // of the node that answers
+	Node    uint32  `json:"node"`            // that answers
+	Leases  []Lease `json:"leases"`
+	Nodes   []Node  `json:"nodes"` // ascending by number
+}
+
+// Lease is who does a kind of work for all nodes.
+type Lease struct {
+	Name      string `json:"name"`
+	Node      uint32 `json:"node"`
+	Epoch     uint64 `json:"epoch"`
+	ExpiresMs int64  `json:"expires_ms"` // from now; negative: it ran out, and the next that asks has it
+}
+
+// Node is a node as the log and the others know it.
+type Node struct {
+	Node    uint32    `json:"node"`
+	Epoch   uint64    `json:"epoch"` // index of its registration
+	State   NodeState `json:"state"`
+	Address string    `json:"address,omitempty"` // where other nodes reach it
+	Release string    `json:"release"`
+	Level   uint32    `json:"level"` // highest feature level that it understands
+	// What its last heartbeat said; absent without one of this epoch.
+	Applied *uint64 `json:"applied,omitempty"` // index of its last applied row
+	Lag     *uint64 `json:"lag,omitempty"`     // rows from there to the log's head as it is now
+	BeatMs  *int64  `json:"beat_ms,omitempty"` // since then
+}
+
+// NodeState says how a node is.
+type NodeState string
+
+// The states of a node.
+const (
+	NodeLive   NodeState = "live"   // its heartbeats come
+	NodeSilent NodeState = "silent" // they do not, but it was not taken for gone yet
+	NodeGone   NodeState = "gone"   // it left, or was taken for gone; what it writes is refused
+)

@@ -41,6 +41,12 @@ func (s *shell) with(flags ...string) *shell {
 	return &shell{t: s.t, server: s.server, flags: append(append([]string(nil), s.flags...), flags...)}
 }
 
+// plain runs a command that takes none of the shell's flags.
+func (s *shell) plain(args ...string) result {
+	s.t.Helper()
+	return (&shell{t: s.t, server: s.server}).run("", args...)
+}
+
 // result is what a command left.
 type result struct {
 	out, err string

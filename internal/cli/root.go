@@ -49,7 +49,7 @@ its output was read no more.`,
 		BindEnv(cmd)
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(versionCommand(version))
+	root.AddCommand(adminCommand(), versionCommand(version))
 	return root
 }
 

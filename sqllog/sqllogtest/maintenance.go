@@ -80,7 +80,14 @@ func testLeases(t *testing.T, b Backend) {
 	acquire(b.Log, "tick", restarted, true, "a node takes over from its earlier start")
 	acquire(b.Log, "tick", two, false, "which cannot take it back")
 
-	_, err := b.Log.AcquireLease(ctx, "tick", restarted, 0)
+	held, now, err := other.Leases(ctx)
+	require.NoError(t, err)
+	require.Len(t, held, 2)
+	require.Equal(t, "sweep", held[0].Name)
+	require.Equal(t, commands.Lease{Name: "tick", Holder: restarted, Expires: held[1].Expires}, held[1])
+	require.Greater(t, held[1].Expires, now)
+
+	_, err = b.Log.AcquireLease(ctx, "tick", restarted, 0)
 	require.Error(t, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/stream"
 )
 
 type lease struct {
@@ -88,6 +89,20 @@ func (m *Memory) AcquireLease(ctx context.Context, name string, by commands.Hold
 	}
 	m.shared.leases[name] = lease{by: by, expires: now + ttl.Milliseconds()}
 	return true, nil
+}
+
+// Leases lists who holds what, by name, and tells the time.
+func (m *Memory) Leases(ctx context.Context) (held []commands.Lease, now stream.Time, err error) {
+	end, err := m.begin(ctx, "leases")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer end()
+	for _, name := range slices.Sorted(maps.Keys(m.shared.leases)) {
+		l := m.shared.leases[name]
+		held = append(held, commands.Lease{Name: name, Holder: l.by, Expires: stream.Time(l.expires)})
+	}
+	return held, stream.Time(m.now()), nil
 }
 
 // LeaseHolder is who has a lease that has not run out.
