@@ -26,13 +26,13 @@ func BenchmarkSmallHit(b *testing.B) {
 
 func benchmarkHits(b *testing.B, r *rig, segment Segment) {
 	for ordinal := range uint32(300) {
-		r.expectRecord(b, segment, ordinal, false)
+		r.expectRecord(b, segment, ordinal)
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for ordinal := uint32(0); pb.Next(); ordinal = (ordinal + 1) % 300 {
-			if _, err := r.Block(b.Context(), segment, ordinal, false); err != nil {
+			if _, err := r.Block(b.Context(), segment, ordinal); err != nil {
 				b.Fatal(err)
 			}
 		}

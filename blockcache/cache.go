@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 	"gocloud.dev/blob"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/stream"
@@ -98,10 +98,16 @@ type Cache struct {
 	tail   *tail
 	blocks *otter.Cache[entryKey, *entry]
 	turns  *semaphore.Weighted // Fetches of them
-	flight singleflight.Group
+	hints  *semaphore.Weighted // half as many, for fetches that nobody waits for
+	crew   *crew
 	ctx    context.Context // of the fetches
 	cancel context.CancelFunc
 	counters
+
+	mu      sync.Mutex // guards all below, and what moves from them to blocks
+	flights map[entryKey]*flight
+	ahead   ahead
+	young   *fifo // what was asked for last
 }
 
 // entryKey names what the block cache holds: a block by its number in the
@@ -145,8 +151,9 @@ func New(config Config) (*Cache, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
+	part := config.BlockBytes / 4
 	blocks, err := otter.New(&otter.Options[entryKey, *entry]{
-		MaximumWeight: uint64(config.BlockBytes),
+		MaximumWeight: uint64(config.BlockBytes - 2*part),
 		Weigher:       weigh,
 	})
 	if err != nil {
@@ -157,8 +164,18 @@ func New(config Config) (*Cache, error) {
 		tail:   newTail(config.TailBytes),
 		blocks: blocks,
 		turns:  semaphore.NewWeighted(int64(config.Fetches)),
+		hints:  semaphore.NewWeighted(int64(config.Fetches+1) / 2),
+
+		flights: make(map[entryKey]*flight),
+		ahead:   ahead{fifo: newFIFO(part, nil)},
+		young: newFIFO(part, func(p *placed) {
+			if p.again || p.bytes > part/2 { // what is so large had no time to be
+				blocks.Set(p.key, p.entry)
+			}
+		}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.crew = newCrew(c.ctx, config.Fetches)
 	return c, nil
 }
 
@@ -184,7 +201,6 @@ func (c *Cache) Recent(id blobwal.SegmentID) ([]byte, bool) {
 }
 
 // Block is the block of a segment that holds the record with this ordinal.
-// Sequential says that the caller goes on with the records after it.
 //
 // The error is ctx's, or a [*stream.Error] of CodeUnavailable (the bucket could
 // not be reached) or CodeInternal (the object is not what the log says it is; it
@@ -192,7 +208,7 @@ func (c *Cache) Recent(id blobwal.SegmentID) ([]byte, bool) {
 // spoiled one). Of a missing object, see [blobwal.Missing], the caller should
 // ask the log again: the segment may have been collected since it asked last,
 // and its records be in another.
-func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32, sequential bool) (*blobwal.Block, error) {
+func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32) (*blobwal.Block, error) {
 	if recent := c.tail.get(segment.ID); recent != nil {
 		c.tailHits.Add(1)
 		return c.fromWhole(segment, recent, ordinal)
@@ -212,12 +228,20 @@ func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32, sequ
 	if !ok {
 		return nil, c.refuse(segment, noRecord(ordinal, index.Records))
 	}
-	if e, ok := c.blocks.GetIfPresent(entryKey{segment.ID, int32(info.Number)}); ok {
+	e := c.find(entryKey{segment.ID, int32(info.Number)})
+	if e != nil {
 		c.blockHits.Add(1)
-		return e.block, nil
+	} else {
+		c.misses.Add(1)
+		e, err = c.wait(ctx, segment, entryKey{segment.ID, int32(info.Number)}, func() *flight {
+			return c.flyNeeded(segment, index, info.Number)
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	c.misses.Add(1)
-	return c.fetchBlock(ctx, segment, index, info.Number, sequential)
+	c.goOn(segment, index, info.Number)
+	return e.block, nil
 }
 
 // fromWhole is a block of an object that is in memory.

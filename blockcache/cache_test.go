@@ -79,8 +79,8 @@ func body(sequence uint64, ordinal, size int) []byte {
 }
 
 // expectRecord reads a record and checks that it is the right one.
-func (r *rig) expectRecord(t require.TestingT, segment Segment, ordinal uint32, sequential bool) *blobwal.Block {
-	block, err := r.Block(context.Background(), segment, ordinal, sequential)
+func (r *rig) expectRecord(t require.TestingT, segment Segment, ordinal uint32) *blobwal.Block {
+	block, err := r.Block(context.Background(), segment, ordinal)
 	require.NoError(t, err)
 	require.True(t, block.Has(ordinal))
 	run := block.Run(ordinal, 1)
@@ -95,11 +95,11 @@ func TestRecentSegmentsComeFromTheTail(t *testing.T) {
 	segment, object := encode(1, 100, 5, 2000, 3)
 	r.Put(segment, object)
 	for ordinal := range uint32(2008) {
-		r.expectRecord(t, segment, ordinal, true)
+		r.expectRecord(t, segment, ordinal)
 	}
 	assert.Zero(t, r.gets())
 	assert.Equal(t, uint64(2008), r.Stats().TailHits)
-	assert.Same(t, r.expectRecord(t, segment, 0, true), r.expectRecord(t, segment, 1, true), "decoded once")
+	assert.Same(t, r.expectRecord(t, segment, 0), r.expectRecord(t, segment, 1), "decoded once")
 }
 
 func TestTheOldestLeavesTheTailFirst(t *testing.T) {
@@ -124,7 +124,7 @@ func TestASmallSegmentIsOneGet(t *testing.T) {
 	r := newRig(t, Config{}, nil)
 	segment, _ := r.store(t, 1, 100, 10, 20)
 	for ordinal := range uint32(30) {
-		r.expectRecord(t, segment, ordinal, false)
+		r.expectRecord(t, segment, ordinal)
 	}
 	assert.Equal(t, 1, r.gets())
 	s := r.Stats()
@@ -133,45 +133,15 @@ func TestASmallSegmentIsOneGet(t *testing.T) {
 
 func TestALargeSegmentIsOneGetForItsIndexAndOneForEachBlock(t *testing.T) {
 	r := newRig(t, Config{}, nil)
-	segment, _ := r.store(t, 1, 20_000, 30) // three a block
+	segment, _ := r.store(t, 1, 60_000, 30) // one a block
 	for range 3 {
-		for ordinal := range uint32(30) {
-			r.expectRecord(t, segment, ordinal, false)
+		for ordinal := range uint32(fewFetches - 1) {
+			r.expectRecord(t, segment, 9*ordinal)
 		}
 	}
-	assert.Equal(t, 1+10, r.gets())
+	assert.Equal(t, 1+fewFetches-1, r.gets())
 	s := r.Stats()
-	assert.Equal(t, []uint64{10, 80}, []uint64{s.Misses, s.BlockHits})
-}
-
-func TestReadAheadGrowsAndStaysWithTheStream(t *testing.T) {
-	r := newRig(t, Config{ReadAheadMax: 512 << 10}, nil)
-	segment, _ := r.store(t, 1, 60_000, 40, 40) // one a block
-	var fetched []int
-	for ordinal := range uint32(40) {
-		before := r.Stats().FetchedBytes
-		r.expectRecord(t, segment, ordinal, true)
-		if n := r.Stats().FetchedBytes - before; n > 0 {
-			fetched = append(fetched, int(n/60_000))
-		}
-	}
-	assert.Equal(t, []int{2, 4, 8, 8, 8, 8, 2}, fetched, "blocks a fetch: 128, 256, 512 KiB, and nothing of the second stream")
-}
-
-func TestReadAheadStartsAgainAfterAJump(t *testing.T) {
-	segment, object := encode(1, 60_000, 40)
-	index, err := blobwal.ParseObject(object)
-	require.NoError(t, err)
-	require.NotZero(t, segment)
-	none := func(uint32) bool { return false }
-	x := &segmentIndex{Index: index}
-	assert.Equal(t, uint32(1), x.plan(0, false, 1<<20, none))
-	assert.Equal(t, uint32(2), x.plan(0, true, 1<<20, none))
-	assert.Equal(t, uint32(6), x.plan(2, true, 1<<20, none))
-	assert.Equal(t, uint32(22), x.plan(20, true, 1<<20, none), "a jump")
-	assert.Equal(t, uint32(24), x.plan(22, true, 1<<20, func(n uint32) bool { return n == 24 }), "up to what is cached")
-	assert.Equal(t, uint32(25), x.plan(24, true, 1, none), "the block needed, whatever the bound")
-	assert.Equal(t, uint32(40), x.plan(39, true, 1<<20, none), "the end")
+	assert.Equal(t, []uint64{fewFetches - 1, 2 * (fewFetches - 1)}, []uint64{s.Misses, s.BlockHits})
 }
 
 func TestCallersShareAFetch(t *testing.T) {
@@ -180,7 +150,7 @@ func TestCallersShareAFetch(t *testing.T) {
 		segment, _ := r.store(t, 1, 20_000, 30)
 		var wait sync.WaitGroup
 		for range 50 {
-			wait.Go(func() { r.expectRecord(t, segment, 7, false) })
+			wait.Go(func() { r.expectRecord(t, segment, 7) })
 		}
 		wait.Wait()
 		assert.Equal(t, 2, r.gets(), "the index and the block")
@@ -199,9 +169,9 @@ func TestAFetchOutlivesTheCallerThatBeganIt(t *testing.T) {
 		segment, _ := r.store(t, 1, 100, 10)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		_, err := r.Block(ctx, segment, 0, false)
+		_, err := r.Block(ctx, segment, 0)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		r.expectRecord(t, segment, 0, false)
+		r.expectRecord(t, segment, 0)
 		assert.Equal(t, 1, r.gets())
 	})
 }
@@ -226,7 +196,7 @@ func TestFetchesAreBounded(t *testing.T) {
 		var wait sync.WaitGroup
 		for sequence := range uint64(12) {
 			segment, _ := r.store(t, sequence+1, 100, 10)
-			wait.Go(func() { r.expectRecord(t, segment, 0, false) })
+			wait.Go(func() { r.expectRecord(t, segment, 0) })
 		}
 		wait.Wait()
 		assert.Equal(t, 3, most)
@@ -242,7 +212,7 @@ func TestErrorsThatPassAreTriedAgain(t *testing.T) {
 			return d
 		})
 		segment, _ := r.store(t, 1, 100, 10)
-		r.expectRecord(t, segment, 0, false)
+		r.expectRecord(t, segment, 0)
 		assert.Equal(t, uint64(3), r.Stats().Failures)
 		assert.Zero(t, r.Stats().GaveUp)
 	})
@@ -257,7 +227,7 @@ func TestABucketOutOfReachIsUnavailable(t *testing.T) {
 			return d
 		})
 		segment, _ := r.store(t, 1, 20_000, 30)
-		_, err := r.Block(t.Context(), segment, 0, false)
+		_, err := r.Block(t.Context(), segment, 0)
 		var refusal *stream.Error
 		require.ErrorAs(t, err, &refusal)
 		assert.Equal(t, stream.CodeUnavailable, refusal.Code)
@@ -267,7 +237,7 @@ func TestABucketOutOfReachIsUnavailable(t *testing.T) {
 		assert.Equal(t, uint64(1), r.Stats().GaveUp)
 
 		r.faults.SetPlan(nil)
-		r.expectRecord(t, segment, 0, false)
+		r.expectRecord(t, segment, 0)
 	})
 }
 
@@ -283,7 +253,7 @@ func TestAMissingObjectIsNamed(t *testing.T) {
 
 func expectFault(t *testing.T, r *rig, segment Segment, ordinal uint32, want blobwal.Fault) {
 	t.Helper()
-	_, err := r.Block(t.Context(), segment, ordinal, true)
+	_, err := r.Block(t.Context(), segment, ordinal)
 	var fault *blobwal.ObjectError
 	require.ErrorAs(t, err, &fault)
 	assert.Equal(t, want, fault.Fault)
@@ -301,8 +271,8 @@ func TestASpoiledBlockIsNamedAndItsNeighboursServe(t *testing.T) {
 		bad := index.Blocks[len(index.Blocks)-1]
 		r.faults.SetPlan(flipping(int64(bad.Position + uint64(bad.Length)/2)))
 
-		r.expectRecord(t, segment, 0, true)
-		r.expectRecord(t, segment, bad.First-1, true)
+		r.expectRecord(t, segment, 0)
+		r.expectRecord(t, segment, bad.First-1)
 		expectFault(t, r, segment, bad.First, blobwal.FaultChecksum)
 		assert.Equal(t, uint64(1), r.Stats().Corrupt)
 	}
@@ -344,10 +314,10 @@ func TestTheKeyFollowsFromTheID(t *testing.T) {
 	id := blobwal.Identity{Cluster: [16]byte{1: 7}, Node: 1, Epoch: 2}
 	object := blobwal.Encode(id, 1, []*blobwal.Append{{Stream: 1, Records: []stream.Record{{Body: body(1, 0, 10)}}}}).Object
 	segment := Segment{ID: id.Segment(1), Size: uint64(len(object))}
-	_, err := r.Block(t.Context(), segment, 0, false)
+	_, err := r.Block(t.Context(), segment, 0)
 	require.ErrorContains(t, err, blobwal.Key(id.Cluster, segment.ID))
 	require.NoError(t, r.bucket.WriteAll(t.Context(), blobwal.Key(id.Cluster, segment.ID), object, nil))
-	r.expectRecord(t, segment, 0, false)
+	r.expectRecord(t, segment, 0)
 }
 
 func TestManyReadersAtOnce(t *testing.T) {
@@ -364,7 +334,7 @@ func TestManyReadersAtOnce(t *testing.T) {
 		wait.Go(func() {
 			for i := range 200 {
 				segment := segments[(reader*7+i*i)%len(segments)]
-				r.expectRecord(t, segment, uint32((reader*31+i)%60), reader%2 == 0)
+				r.expectRecord(t, segment, uint32((reader*31+i)%60))
 			}
 		})
 	}

@@ -3,7 +3,8 @@
 //
 //	cache, err := blockcache.New(blockcache.Config{Bucket: bucket, TailBytes: 256 << 20, BlockBytes: 256 << 20})
 //	cache.Put(segment, object)                              // as uploaded, once it is durable
-//	block, err := cache.Block(ctx, segment, ordinal, true)  // from memory or the bucket
+//	cache.Ahead(segment, ordinal, ordinal+n)                // these will be asked for
+//	block, err := cache.Block(ctx, segment, ordinal)        // from memory or the bucket
 //
 // # Where a block comes from
 //
@@ -11,28 +12,44 @@
 //     streams, the oldest out first. Appending costs a reader nothing and a
 //     writer no copy: the ring keeps the uploaded bytes themselves. Packed
 //     segments do not enter it: they would push out what is new with what is old.
-//  2. The block cache: blocks, indexes and small objects that were fetched, each
-//     with its weight in bytes; what is rarely read goes first.
-//  3. The bucket. Of an object of at most 64 KiB the whole is fetched with one
+//  2. What was fetched: blocks, indexes and small objects, each with its weight in
+//     bytes. It has three parts. Ahead is what nobody asked for yet. Young is what
+//     was asked for last, the oldest out first, so that what is read once or by a
+//     few readers that follow each other passes by. What was asked for again while
+//     it was young goes on into the block cache, where what is rarely read goes
+//     first.
+//  3. The bucket. Of an object of at most 256 KiB the whole is fetched with one
 //     get. Of a larger one the index is, once, and then ranges of blocks.
 //
 // # Fetching
 //
-// Callers that need the same block at once share one fetch. A fetch belongs to
-// none of them: a caller that goes away ends its own wait only. Fetches that
-// need not be shared may overlap by the blocks they read ahead.
+// A fetch is a flight: of one entry, or of blocks that follow each other. Whoever
+// needs one of them while it is under way waits for it, so nothing is fetched
+// twice at a time. A flight belongs to none of its callers: one that goes away
+// ends its own wait only.
 //
-// A sequential reader is read ahead: the fetch of its block takes the following
-// blocks of the same stream in the segment with it, 128 KiB at first, and twice
-// as much whenever the reader has come to where the last fetch ended, up to
-// ReadAheadMax. Blocks of other streams are not taken: they are neighbours by
-// chance.
+// Two things are fetched before they are asked for. One is what callers announce
+// ([Cache.Ahead]), because they know which segments come next: exactly that, in
+// gets of at most ReadAheadMax. The other is neighbours. A segment that is asked
+// for several small pieces within seconds, of whatever streams, is being read all
+// over: by somebody who goes through all streams, say. Its fetches then take what
+// follows along, 128 KiB at first and twice as much each time, and whoever goes
+// through it forwards finds up to 16 gets ahead of him. A single reader of a
+// stream gets no bytes of others.
+//
+// Reading ahead is a favour. It takes at most half of the Fetches, so readers that
+// wait always find turns, and only as many bytes as its part has room for. What
+// waits there for its reader stays for five seconds at least: it is not pushed out
+// by what is read ahead for others, which are told that there is no room.
 //
 // Errors of the bucket are tried again with growing, jittered pauses; when that
 // does not help, the caller gets a [stream.Error] of code CodeUnavailable with
 // RetryAfter. A missing or spoiled object is not tried again: its error is of
 // code CodeInternal, wraps the [blobwal.ObjectError] that names the object, and
-// is counted. Bytes are checked when they enter the cache, never later.
+// is counted once for each caller that is told. What is wrong in the midst of what
+// was read ahead is told to whoever asks for that. Blocks are checked when they
+// are fetched, those of whole objects when they are first asked for, and never
+// handed out before.
 //
 // A segment is missing when it was collected, after another one took its
 // records: whoever is answered [blobwal.Missing] asks the log again where the
@@ -41,13 +58,15 @@
 //
 // # Bounds
 //
-// TailBytes bounds the ring and BlockBytes the rest, both including what
-// decoding adds: indexes, record ends, bookkeeping. The block cache may exceed
-// its bound for a moment while it evicts. Fetches under way hold besides at most
-// Fetches times the largest of ReadAheadMax, the largest block and the largest
-// index, which of a packed segment is some 4 MB while it is decoded
-// ([blobwal.MaxPackedBlocks]). An index that is larger than BlockBytes is fetched
-// anew for every block that is: keep it above 16 MiB. A block that
-// was handed out lives as long as its reader holds it; a block from the tail
-// keeps its whole segment in memory that long.
+// TailBytes bounds the ring and BlockBytes the rest, a quarter of it what was read
+// ahead and a quarter what is young, all including what decoding adds: indexes,
+// record ends, bookkeeping. The block cache may exceed its bound for a moment
+// while it evicts. Fetches under way hold besides at most Fetches times the
+// largest of ReadAheadMax, the largest block and the largest index, which of a
+// packed segment is some 4 MB while it is decoded ([blobwal.MaxPackedBlocks]); of
+// those that read ahead the bytes are counted as read ahead already. An index that
+// is larger than half of BlockBytes is fetched anew for every block that is: keep
+// it above 16 MiB. As many goroutines as Fetches stay for the next ones until the
+// cache is closed. A block that was handed out lives as long as its reader holds
+// it; a block of a whole object keeps all of it in memory that long.
 package blockcache

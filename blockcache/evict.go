@@ -19,6 +19,10 @@ func (c *Cache) Evict(segments ...blobwal.SegmentID) {
 		gone[id] = struct{}{}
 	}
 	c.tail.drop(gone)
+	c.mu.Lock()
+	c.ahead.evict(gone)
+	c.young.evict(gone)
+	c.mu.Unlock()
 	for key := range c.blocks.Keys() {
 		if _, ok := gone[key.id]; ok {
 			c.blocks.Invalidate(key)

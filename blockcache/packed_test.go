@@ -3,6 +3,8 @@ package blockcache
 import (
 	"bytes"
 	"fmt"
+	"iter"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,7 +44,7 @@ func TestPackedSegmentsKeepTheirOffsetsAndTimes(t *testing.T) {
 		r := newRig(t, Config{}, nil)
 		segment, _ := r.packed(t, 1, recordBytes, 35, 35)
 		for ordinal := range uint32(70) {
-			block := r.expectRecord(t, segment, ordinal, true)
+			block := r.expectRecord(t, segment, ordinal)
 			require.True(t, block.Packed())
 			within := ordinal % 35
 			run := block.Run(ordinal, 100)
@@ -55,15 +57,6 @@ func TestPackedSegmentsKeepTheirOffsetsAndTimes(t *testing.T) {
 	}
 }
 
-func TestAPackedSegmentIsReadAhead(t *testing.T) {
-	r := newRig(t, Config{ReadAheadMax: 512 << 10}, nil)
-	segment, _ := r.packed(t, 1, 60_000, 40, 40) // one a block
-	for ordinal := range uint32(40) {
-		r.expectRecord(t, segment, ordinal, true)
-	}
-	assert.Equal(t, 1+7, r.gets(), "the index, and as many ranges as of other segments")
-}
-
 func TestPackedSegmentsDoNotEnterTheTail(t *testing.T) {
 	r := newRig(t, Config{}, nil)
 	recent, object := encode(1, 100, 10)
@@ -71,7 +64,7 @@ func TestPackedSegmentsDoNotEnterTheTail(t *testing.T) {
 	segment, object := r.packed(t, 2, 100, 10)
 	r.Put(segment, object)
 	assert.Equal(t, 1, r.Stats().TailSegments)
-	r.expectRecord(t, segment, 3, false)
+	r.expectRecord(t, segment, 3)
 	assert.Equal(t, 1, r.gets())
 }
 
@@ -82,7 +75,7 @@ func TestALargeIndexIsFetchedOnce(t *testing.T) {
 	for sequence := range uint64(8) { // 19 MB, read twice
 		segment, _ := r.store(t, sequence+10, 60_000, 40)
 		for ordinal := range uint32(80) {
-			r.expectRecord(t, segment, ordinal%40, false)
+			r.expectRecord(t, segment, ordinal%40)
 		}
 	}
 	records := make([]int, blobwal.MaxPackedBlocks-4)
@@ -92,7 +85,7 @@ func TestALargeIndexIsFetchedOnce(t *testing.T) {
 	segment, _ := r.packed(t, 1, 100, records...)
 	before := r.gets()
 	for i := range uint32(500) {
-		r.expectRecord(t, segment, i*100, false)
+		r.expectRecord(t, segment, i*100)
 	}
 	r.blocks.CleanUp()
 	indexes := (r.gets() - before - 500) / 2
@@ -127,7 +120,7 @@ func TestASpoiledPackedBlockIsNamed(t *testing.T) {
 		require.NoError(t, err)
 		bad := index.Blocks[len(index.Blocks)-1]
 		r.faults.SetPlan(flipping(int64(bad.Position + 20))) // its base
-		r.expectRecord(t, segment, 0, true)
+		r.expectRecord(t, segment, 0)
 		expectFault(t, r, segment, bad.First, blobwal.FaultChecksum)
 	}
 }
@@ -136,18 +129,18 @@ func TestAMissingObjectIsToldApart(t *testing.T) {
 	r := newRig(t, Config{}, nil)
 	for _, recordBytes := range []int{100, 20_000} {
 		segment, _ := r.packed(t, 1, recordBytes, 30)
-		r.expectRecord(t, segment, 0, false)
+		r.expectRecord(t, segment, 0)
 		require.NoError(t, r.bucket.Delete(t.Context(), segment.Key))
-		r.expectRecord(t, segment, 0, false)
+		r.expectRecord(t, segment, 0)
 
 		r.Evict(segment.ID)
-		_, err := r.Block(t.Context(), segment, 0, false)
+		_, err := r.Block(t.Context(), segment, 0)
 		assert.True(t, blobwal.Missing(err))
 		assert.True(t, blobwal.Missing(fmt.Errorf("read: %w", err)))
 	}
 	spoiled, _ := r.packed(t, 2, 100, 30)
 	r.faults.SetPlan(func(faultbucket.Op) faultbucket.Decision { return faultbucket.Decision{Cut: 50} })
-	_, err := r.Block(t.Context(), spoiled, 0, false)
+	_, err := r.Block(t.Context(), spoiled, 0)
 	require.Error(t, err)
 	assert.False(t, blobwal.Missing(err))
 	assert.False(t, blobwal.Missing(nil))
@@ -166,7 +159,7 @@ func TestEvictedSegmentsAreGoneAndOthersStay(t *testing.T) {
 		case 1: // small
 			segment, _ = r.store(t, sequence+1, 100, 10)
 		default: // large
-			segment, _ = r.packed(t, sequence+1, 20_000, 30)
+			segment, _ = r.packed(t, sequence+1, 60_000, 30)
 		}
 		segments = append(segments, segment)
 		r.readAll(t, segment)
@@ -217,7 +210,7 @@ func TestTheRingGoesOnAfterAnEviction(t *testing.T) {
 func (r *rig) readAll(t *testing.T, segment Segment) {
 	t.Helper()
 	for ordinal := range uint32(10) {
-		r.expectRecord(t, segment, ordinal, false)
+		r.expectRecord(t, segment, ordinal)
 	}
 }
 
@@ -226,9 +219,13 @@ func (r *rig) holds(segment Segment) bool {
 	if r.tail.get(segment.ID) != nil {
 		return true
 	}
-	for key := range r.blocks.Keys() {
-		if key.id == segment.ID {
-			return true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, keys := range []iter.Seq[entryKey]{r.blocks.Keys(), maps.Keys(r.young.byKey), maps.Keys(r.ahead.byKey)} {
+		for key := range keys {
+			if key.id == segment.ID {
+				return true
+			}
 		}
 	}
 	return false

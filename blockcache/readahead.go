@@ -2,47 +2,202 @@ package blockcache
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/picomq/picomq/blobwal"
 )
 
-// firstWindow is how many bytes the first fetch for a sequential reader takes.
-const firstWindow = 128 << 10
+const (
+	// firstWindow is how many bytes are read ahead when a segment begins to be read
+	// all over.
+	firstWindow = 128 << 10
+	// maxWindows is how many of the largest gets that may be ahead of its readers.
+	maxWindows = 16
+	// fewFetches is how many small fetches a segment has within hotFor before it is
+	// taken for one that is read all over.
+	fewFetches = 4
+	hotFor     = 10 * time.Second
+)
 
-// segmentIndex is an index and how far its segment is being read ahead. The
-// latter is a guess shared by all readers of the segment; when they disturb each
-// other it only makes fetches smaller.
+// segmentIndex is an index and how far its segment is being read ahead. A segment
+// that is asked for one small piece after the other, whatever streams they are of
+// and in whatever order, is fetched in pieces that double, and ahead of whoever
+// goes through it forwards. It is a guess shared by all readers of the segment.
 type segmentIndex struct {
 	*blobwal.Index
 
-	mu     sync.Mutex // guards all below
-	next   uint32     // the block after the last sequential fetch
-	window int        // bytes of the last sequential fetch; 0 before the first
+	mu      sync.Mutex // guards the four below
+	fetches int        // small ones, no two of them further apart than hotFor
+	last    time.Time  // when the last of them was
+	window  int        // bytes that a fetch takes, or that are ahead of a reader; 0 at first
+	next    uint32     // the block after the last fetch of a window
+
+	mark atomic.Uint32 // the block at which a reader has more fetched; 0 when none does
 }
 
-// plan is the end of the range [number, to) of blocks to fetch: just the one
-// that is needed, and for a sequential reader those after it that are of the
-// same stream, not cached yet, and fit the window with it.
-func (x *segmentIndex) plan(number uint32, sequential bool, limit int, cached func(uint32) bool) (to uint32) {
-	to = number + 1
-	if !sequential {
+// span is the bytes of blocks [from, to), which are not none.
+func (x *segmentIndex) span(from, to uint32) int {
+	last := &x.Blocks[to-1]
+	return int(last.Position + uint64(last.Length) - x.Blocks[from].Position)
+}
+
+// fit is how far blocks from one on go that take at most so many bytes, and at
+// least to least.
+func (x *segmentIndex) fit(from, least uint32, bytes int) (to uint32) {
+	for to = least; int(to) < len(x.Blocks) && x.span(from, to+1) <= bytes; {
+		to++
+	}
+	return to
+}
+
+// extend is the end of a fetch of blocks [from, to) that are needed: in a segment
+// that is read all over it takes those after them along, in all at most limit
+// bytes. A fetch that is large by itself tells nothing about its neighbours.
+func (x *segmentIndex) extend(from, to uint32, limit int) uint32 {
+	if x.span(from, to) > firstWindow {
 		return to
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.window > 0 && number == x.next {
-		x.window = min(2*x.window, limit)
-	} else {
-		x.window = min(firstWindow, limit)
+	now := time.Now()
+	if now.Sub(x.last) > hotFor {
+		x.fetches, x.window = 0, 0
 	}
-	first := &x.Blocks[number]
-	bytes := int(first.Length)
-	for int(to) < len(x.Blocks) && x.Blocks[to].Stream == first.Stream && !cached(to) {
-		if bytes += int(x.Blocks[to].Length); bytes > x.window {
-			break
+	x.fetches, x.last = x.fetches+1, now
+	if x.fetches < fewFetches {
+		return to
+	}
+	x.window = min(max(2*x.window, firstWindow), maxWindows*limit)
+	x.next = x.fit(from, to, min(x.window, limit))
+	x.mark.Store(from + 1)
+	return x.next
+}
+
+// goOn is the blocks [from, to) to fetch when a reader has come to a block, so that
+// a window is ahead of it again; none when enough of one is.
+func (x *segmentIndex) goOn(number uint32, limit int) (from, to uint32) {
+	if mark := x.mark.Load(); mark == 0 || number < mark {
+		return 0, 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if number >= x.next || int(x.next) == len(x.Blocks) {
+		x.mark.Store(0)
+		return 0, 0
+	}
+	x.window = min(2*x.window, maxWindows*limit)
+	from, to = x.next, x.fit(number, x.next, x.window)
+	// Again when a quarter of that is read.
+	x.mark.Store(x.fit(number, number+1, x.window/4))
+	return from, to
+}
+
+// fetched says how far the fetches that goOn wanted were begun.
+func (x *segmentIndex) fetched(to uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.next = max(x.next, to)
+}
+
+// Ahead begins to fetch what of a segment's records [from, to) is not in memory,
+// as far as there is room for it: the caller says that it will ask for them soon.
+// It does not wait, and what goes wrong is told to whoever asks. It returns false
+// when there was no room for all of them.
+func (c *Cache) Ahead(segment Segment, from, to uint32) bool {
+	if from >= to || c.tail.get(segment.ID) != nil {
+		return true
+	}
+	if segment.Size <= wholeBytes {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.present(entryKey{segment.ID, wholeEntry}) {
+			return true
 		}
-		to++
+		return c.mayHint(int(segment.Size)) && c.flyWhole(segment, true) != nil
 	}
-	x.next = to
+	if e := c.find(entryKey{segment.ID, indexEntry}); e != nil {
+		return c.aheadOf(segment, e.index, from, to)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, underWay := c.flights[entryKey{segment.ID, indexEntry}]
+	if !underWay {
+		if !c.mayHint(0) {
+			return false
+		}
+		f = c.flyIndex(segment, true)
+	}
+	f.then = append(f.then, func(e *entry) { c.aheadOf(segment, e.index, from, to) })
+	return true
+}
+
+// mayHint tells whether so many bytes may be read ahead now, and if so takes a
+// turn for it. c.mu is held.
+func (c *Cache) mayHint(bytes int) bool {
+	return c.ahead.room(bytes) && c.hints.TryAcquire(1)
+}
+
+// aheadOf is Ahead for a large segment whose index is there.
+func (c *Cache) aheadOf(segment Segment, index *segmentIndex, from, to uint32) bool {
+	first, ok := index.Find(from)
+	last, known := index.Find(to - 1)
+	if !ok || !known { // whoever asks for them will be told
+		return true
+	}
+	end := last.Number + 1
+	return c.hint(segment, index, first.Number, end, true) == end
+}
+
+// hint begins to fetch what is missing of blocks [from, to), in gets of at most
+// ReadAheadMax, and returns how far it came. Needed says that a reader named the
+// blocks.
+func (c *Cache) hint(segment Segment, index *segmentIndex, from, to uint32, needed bool) uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for from < to {
+		if c.present(entryKey{segment.ID, int32(from)}) {
+			from++
+			continue
+		}
+		end := min(to, index.fit(from, from+1, c.config.ReadAheadMax))
+		if needed {
+			end = index.extend(from, end, c.config.ReadAheadMax)
+		}
+		end = c.absent(segment, from, end)
+		if !c.mayHint(index.span(from, end)) {
+			return from
+		}
+		c.flyBlocks(segment, index, from, end, true)
+		from = end
+	}
 	return to
+}
+
+// absent is how far blocks from one on are neither in memory nor on their way.
+// c.mu is held.
+func (c *Cache) absent(segment Segment, from, to uint32) uint32 {
+	for n := from + 1; n < to; n++ {
+		if c.present(entryKey{segment.ID, int32(n)}) {
+			return n
+		}
+	}
+	return to
+}
+
+// flyNeeded fetches a block that a reader waits for, perhaps with others. c.mu is
+// held.
+func (c *Cache) flyNeeded(segment Segment, index *segmentIndex, number uint32) *flight {
+	end := c.absent(segment, number, index.extend(number, number+1, c.config.ReadAheadMax))
+	if end > number+1 && !c.ahead.room(index.span(number+1, end)) {
+		end = number + 1
+	}
+	return c.flyBlocks(segment, index, number, end, false)
+}
+
+// goOn has more fetched, if it is time, when a reader has come to a block.
+func (c *Cache) goOn(segment Segment, index *segmentIndex, number uint32) {
+	if from, to := index.goOn(number, c.config.ReadAheadMax); from < to {
+		index.fetched(c.hint(segment, index, from, to, false))
+	}
 }

@@ -27,17 +27,21 @@ type Stats struct {
 	TailSegments int
 	TailBytes    int
 	BlockEntries int
-	BlockBytes   int
+	BlockBytes   int // of what was asked for before
+	AheadBytes   int // of what was read ahead
 }
 
 // Stats is a snapshot.
 func (c *Cache) Stats() Stats {
 	segments, bytes := c.tail.size()
+	c.mu.Lock()
+	ahead, young, youngEntries := c.ahead.bytes, c.young.bytes, len(c.young.byKey)
+	c.mu.Unlock()
 	return Stats{
 		TailHits: c.tailHits.Load(), BlockHits: c.blockHits.Load(), Misses: c.misses.Load(),
 		Shared: c.shared.Load(), Fetches: c.fetches.Load(), FetchedBytes: c.fetchedBytes.Load(),
 		Failures: c.failures.Load(), GaveUp: c.gaveUp.Load(), Missing: c.missing.Load(), Corrupt: c.corrupt.Load(),
 		TailSegments: segments, TailBytes: bytes,
-		BlockEntries: c.blocks.EstimatedSize(), BlockBytes: int(c.blocks.WeightedSize()),
+		BlockEntries: c.blocks.EstimatedSize() + youngEntries, BlockBytes: int(c.blocks.WeightedSize()) + young, AheadBytes: ahead,
 	}
 }

@@ -23,13 +23,22 @@
 // may be; refusals and claims to be up to date are [stream.CodeUnavailable],
 // and past [Config.StaleLimit] so is everything.
 //
+// # Reading ahead
+//
+// A read has the extents that it will come to fetched while it takes the first, 16
+// of them at a time and no more bytes than it may return. One that goes on where
+// an earlier one ended is taken for a reader of the whole stream: what follows is
+// fetched while the answer is sent, twice as much each time, up to 8 MiB beyond
+// it. Where reads ended is remembered in a table of 1,024 places; to forget one
+// costs its reader a wait, no more.
+//
 // # Expiry
 //
 // The state decides by log time. The engine estimates that time to find streams
 // that look due, proposes Expire, and believes the result. Reads restart a
 // sliding expiry by touches, batched and flushed within an eighth of the
-// window; close to the deadline the read waits for its touch. A waiting reader
-// keeps touching.
+// window; close to the deadline the read waits for its touch. The [Hub] keeps
+// touching for those who wait, once for all followers of a stream.
 //
 // # Following
 //

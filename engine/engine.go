@@ -95,6 +95,7 @@ type Engine struct {
 	cache   *blockcache.Cache
 	writer  *blobwal.Writer
 	toucher *toucher
+	readers readers
 
 	inFlight atomic.Int64          // bytes of appends not decided yet
 	storage  atomic.Pointer[error] // how the last upload ended
@@ -117,6 +118,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.writer = writer
 	e.toucher = newToucher(e.replica, cfg.Logger)
+	e.hub.tend = e.tend
 	return e, nil
 }
 

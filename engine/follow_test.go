@@ -211,6 +211,22 @@ func TestAWaitingReaderKeepsAStreamAlive(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Short waits, one after the other, are a reader that waits for long.
+func TestAReaderWhoseWaitsAreShortKeepsAStreamAlive(t *testing.T) {
+	n := newWorld(t).start(nil)
+	made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(1)})
+	require.NoError(t, err)
+	for range 60 {
+		over := make(chan struct{})
+		timer := time.AfterFunc(30*time.Millisecond, func() { close(over) })
+		_, err = n.Wait(t.Context(), stream.WaitRequest{ID: made.ID, Until: over})
+		require.NoError(t, err)
+		timer.Stop()
+	}
+	_, err = n.Head(t.Context(), "a")
+	require.NoError(t, err)
+}
+
 func TestAFixedDeadlineEndsWaitersToo(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(nil)

@@ -114,7 +114,7 @@ func (n *node) create(t testing.TB, name stream.Name, contentType string, bodies
 	return c
 }
 
-func (n *node) append(t *testing.T, name stream.Name, bodies ...string) stream.Appended {
+func (n *node) append(t testing.TB, name stream.Name, bodies ...string) stream.Appended {
 	t.Helper()
 	a, err := n.Append(t.Context(), name, &stream.AppendRequest{Records: records(bodies...)})
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"time"
 
 	"github.com/picomq/picomq/statemachine"
 	"github.com/picomq/picomq/stream"
@@ -12,8 +13,9 @@ const hubShards = 64
 // cohortSize bounds the followers that are woken at once.
 const cohortSize = 64
 
-// Hub wakes the followers of streams that changed. A topic exists only while
-// somebody waits for its stream.
+// Hub wakes the followers of streams that changed, and looks after the expiry of
+// those that are followed. A topic exists only while somebody waits for its
+// stream.
 //
 // A change that ten thousand wait for would fill the scheduler's queues, and
 // everything else that becomes runnable (appends, their commit, their answers)
@@ -22,6 +24,9 @@ const cohortSize = 64
 // time. About two cohorts are in the queues then, and other work between them.
 type Hub struct {
 	shards [hubShards]hubShard
+	// tend is called about a followed stream when it is time (see [Hub.keep]), on a
+	// goroutine of its own, and tells when it is next; 0: never. An engine sets it.
+	tend func(stream.ID) time.Duration
 }
 
 type hubShard struct {
@@ -34,6 +39,7 @@ type hubShard struct {
 // one after the other, then forgotten.
 type topic struct {
 	first, last *cohort
+	timer       *time.Timer // tends the stream for all of them; nil: nobody asked
 }
 
 // cohort is waiters that are woken together. The shard's lock guards it, but for
@@ -66,7 +72,7 @@ func (h *Hub) Publish(o *statemachine.Outcome) {
 		s.mu.Lock()
 		if t, ok := s.topics[id]; ok {
 			t.first.wake()
-			delete(s.topics, id)
+			s.forget(id, t)
 		}
 		s.mu.Unlock()
 	}
@@ -107,8 +113,37 @@ func (h *Hub) leave(id stream.ID, c *cohort) {
 	case !c.isWoken && c.waiters == 0:
 		c.topic.remove(c)
 		if c.topic.first == nil { // so it is not published: its first would be woken
-			delete(s.topics, id)
+			s.forget(id, c.topic)
 		}
+	}
+}
+
+// keep has the stream of a waiter tended for the first time after a while, unless
+// somebody asked for that already. It ends with the topic.
+func (h *Hub) keep(id stream.ID, c *cohort, after time.Duration) {
+	s := h.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := c.topic
+	if s.topics[id] == t && t.timer == nil {
+		t.timer = time.AfterFunc(after, func() { h.tendTopic(id, t) })
+	}
+}
+
+func (h *Hub) tendTopic(id stream.ID, t *topic) {
+	next := h.tend(id)
+	s := h.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.topics[id] == t && next > 0 {
+		t.timer.Reset(next)
+	}
+}
+
+func (s *hubShard) forget(id stream.ID, t *topic) {
+	delete(s.topics, id)
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }
 

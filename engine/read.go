@@ -37,6 +37,7 @@ func (e *Engine) Read(ctx context.Context, name stream.Name, r stream.ReadReques
 	if err := e.collect(ctx, &st, chunk, r); err != nil {
 		return nil, err
 	}
+	e.readAhead(&st, chunk)
 	chunk.UpToDate = chunk.Next == st.Tail
 	if stale > 0 && chunk.UpToDate {
 		if len(chunk.Runs) == 0 {
@@ -117,12 +118,20 @@ func sameSegment(a, b statemachine.Segment) bool {
 	return a.Node == b.Node && a.Epoch == b.Epoch && a.Sequence == b.Sequence
 }
 
-// collectExtents adds the runs of extents. With an error comes the extent that it
-// is about.
+// collectExtents adds the runs of extents, and has those that it will come to
+// fetched meanwhile. With an error comes the extent that it is about.
 func (e *Engine) collectExtents(ctx context.Context, st *statemachine.Stream, extents []statemachine.Located, chunk *stream.Chunk, budget *limits) (statemachine.Located, error) {
+	prepared, bytes := 0, budget.bytes
 	for i := range extents {
 		if chunk.Next >= st.Tail || budget.spent {
 			break
+		}
+		for ; prepared < min(i+aheadExtents, len(extents)) && bytes > 0; prepared++ {
+			_, n, ok := e.prepare(st, &extents[prepared], chunk.Next, bytes)
+			if !ok {
+				break
+			}
+			bytes -= n
 		}
 		if err := e.collectExtent(ctx, st, &extents[i], chunk, budget); err != nil {
 			return extents[i], err
@@ -150,7 +159,7 @@ func (e *Engine) collectExtent(ctx context.Context, st *statemachine.Stream, x *
 	end := min(x.End(), st.Tail)
 	for chunk.Next < end && !budget.spent {
 		ordinal := x.Ordinal + uint32(chunk.Next-x.First)
-		block, err := e.block(ctx, st, x, chunk.Next, chunk.Next > chunk.First)
+		block, err := e.block(ctx, st, x, chunk.Next)
 		if err != nil {
 			return err
 		}
@@ -171,16 +180,16 @@ func (e *Engine) collectExtent(ctx context.Context, st *statemachine.Stream, x *
 }
 
 // block is the block that holds a stream's record at an offset of an extent.
-func (e *Engine) block(ctx context.Context, st *statemachine.Stream, x *statemachine.Located, at stream.Offset, sequential bool) (*blobwal.Block, error) {
-	id := blobwal.SegmentID{Node: uint32(x.In.Node), Epoch: uint64(x.In.Epoch), Sequence: x.In.Sequence}
+func (e *Engine) block(ctx context.Context, st *statemachine.Stream, x *statemachine.Located, at stream.Offset) (*blobwal.Block, error) {
+	in := segmentOf(x)
 	ordinal := x.Ordinal + uint32(at-x.First)
-	block, err := e.cache.Block(ctx, segment(id, x.In.Size), ordinal, sequential)
+	block, err := e.cache.Block(ctx, in, ordinal)
 	if err != nil {
 		return nil, err
 	}
 	if !mayHold(block, st, at, ordinal) {
 		return nil, stream.Errorf(stream.CodeInternal, "object %s: its record %d belongs to stream %d, where %q (%d) has its record %d",
-			blobwal.Key(e.cfg.Writer.Identity.Cluster, id), ordinal, block.Info.Stream, st.Name, st.ID, at)
+			blobwal.Key(e.cfg.Writer.Identity.Cluster, in.ID), ordinal, block.Info.Stream, st.Name, st.ID, at)
 	}
 	return block, nil
 }

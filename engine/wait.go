@@ -13,8 +13,8 @@ import (
 // When r.Until is closed first it returns the stream as it is then. While it waits
 // it keeps a sliding expiry alive.
 //
-// Many wait at a time, so that it holds little while it does: no timer except for
-// a stream that expires, and small frames on its stack.
+// Many wait at a time, so that it holds little while it does: no timer, and small
+// frames on its stack.
 func (e *Engine) Wait(ctx context.Context, r stream.WaitRequest) (stream.Info, error) {
 	stale, err := e.observe(ctx)
 	if err != nil {
@@ -22,27 +22,40 @@ func (e *Engine) Wait(ctx context.Context, r stream.WaitRequest) (stream.Info, e
 	}
 	for over := false; ; stale = 0 {
 		joined := e.hub.join(r.ID) // before looking, so that no change is missed
-		i, sleep, err := e.awaited(ctx, r.ID, stale)
+		i, attention, err := e.awaited(ctx, r.ID, stale)
 		if err != nil || over || i.Tail > r.After || i.Closed {
 			e.hub.leave(r.ID, joined)
+			if over && attention > 0 {
+				_, err = e.attend(ctx, r.ID) // short waits must keep it alive, too
+			}
 			return i, err
 		}
-		end, err := e.park(ctx, joined.woken, r.Until, sleep)
-		e.hub.leave(r.ID, joined) // before anything that takes time
+		if attention > 0 {
+			e.hub.keep(r.ID, joined, attention)
+		}
+		over, err = e.park(ctx, joined.woken, r.Until)
+		e.hub.leave(r.ID, joined)
 		if err != nil {
 			return stream.Info{}, err
-		}
-		over = end == parkedUntil
-		if end == parkedLong {
-			if err := e.keepAlive(ctx, r.ID); err != nil {
-				return stream.Info{}, err
-			}
 		}
 	}
 }
 
-// awaited is a stream that somebody waits for, and how long they may before its
-// expiry needs them.
+// park returns when the stream has changed, or the time is over.
+func (e *Engine) park(ctx context.Context, woken, until <-chan struct{}) (over bool, err error) {
+	select {
+	case <-woken:
+		return false, nil
+	case <-until:
+		return true, nil
+	case <-ctx.Done():
+		return true, ctx.Err()
+	case <-e.replica.Failed():
+		return true, e.stopped()
+	}
+}
+
+// awaited is a stream that somebody waits for, and when its expiry needs attention.
 func (e *Engine) awaited(ctx context.Context, id stream.ID, stale time.Duration) (stream.Info, time.Duration, error) {
 	st, ok := e.replica.View().Stream(id)
 	if !ok && e.cfg.LocalReads {
@@ -59,57 +72,42 @@ func (e *Engine) awaited(ctx context.Context, id stream.ID, stale time.Duration)
 	case st.Deleted:
 		return stream.Info{}, 0, deleted(st.Name)
 	}
-	return info(&st, stale), e.lookAgain(&st), nil
+	return info(&st, stale), e.attention(&st), nil
 }
 
-// parkEnd is what ended a park.
-type parkEnd uint8
-
-const (
-	parkedWoken parkEnd = iota // the stream changed
-	parkedUntil                // the request's time is over
-	parkedLong                 // its expiry needs the stream
-)
-
-// park returns when something has to be looked at. A sleep of 0 is for ever.
-func (e *Engine) park(ctx context.Context, woken, until <-chan struct{}, sleep time.Duration) (parkEnd, error) {
-	var timeout <-chan time.Time
-	if sleep > 0 {
-		timer := time.NewTimer(sleep)
-		defer timer.Stop()
-		timeout = timer.C
+// tend attends to a stream for all its followers, and returns when that is next.
+func (e *Engine) tend(id stream.ID) time.Duration {
+	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.AppendTimeout)
+	defer cancel()
+	next, err := e.attend(ctx, id)
+	switch {
+	case e.stopped() != nil:
+		return 0
+	case err != nil:
+		e.cfg.Logger.Warn("the expiry of a followed stream could not be attended to; it is tried again", "stream", id, "error", err)
 	}
-	select {
-	case <-woken:
-		return parkedWoken, nil
-	case <-until:
-		return parkedUntil, nil
-	case <-timeout:
-		return parkedLong, nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-e.replica.Failed():
-		return 0, e.stopped()
-	}
+	return next
 }
 
-// keepAlive does for a stream what its expiry needs of a follower: it restarts a
-// sliding one, and carries out one that is due.
-func (e *Engine) keepAlive(ctx context.Context, id stream.ID) error {
+// attend does what the expiry of a followed stream needs: it restarts a sliding
+// one, and carries out one that is due, so that followers learn of it. It returns
+// when that is next, also with an error.
+func (e *Engine) attend(ctx context.Context, id stream.ID) (next time.Duration, err error) {
 	st, ok := e.replica.View().Stream(id)
 	if !ok {
-		return nil // which the caller finds out
+		return 0, nil
 	}
 	if st.Config.Expiry.Kind == stream.ExpiresIdle {
-		return e.touch(ctx, &st)
+		err = e.touch(ctx, &st)
+	} else {
+		_, err = e.expireIfDue(ctx, &st)
 	}
-	_, err := e.expireIfDue(ctx, &st)
-	return err
+	return e.attention(&st), err
 }
 
-// lookAgain is how long a parked follower may sleep before expiry needs it: an
-// eighth of a sliding window, or up to a fixed deadline. Zero: for ever.
-func (e *Engine) lookAgain(st *statemachine.Stream) time.Duration {
+// attention is after how long a followed stream has to be tended: an eighth of a
+// sliding window, or at a fixed deadline. Zero: never.
+func (e *Engine) attention(st *statemachine.Stream) time.Duration {
 	switch st.Config.Expiry.Kind {
 	case stream.ExpiresIdle:
 		return max(touchWindow(st), 10*time.Millisecond)

@@ -151,17 +151,9 @@ func setDurablePlace(h http.Header, c *stream.Chunk) {
 }
 
 // writeDurableChunk writes a chunk's bodies: one array in a JSON stream, end to
-// end otherwise. A client that goes away meanwhile is no error of ours.
+// end otherwise.
 func (a *API) writeDurableChunk(w http.ResponseWriter, c *stream.Chunk) error {
-	parts := chunkBodies(c)
-	length := 0
-	for _, part := range parts {
-		length += len(part)
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(length))
-	w.WriteHeader(http.StatusOK)
-	_ = a.writeBody(w, parts...)
-	return nil
+	return a.writeWhole(w, chunkBodies(c))
 }
 
 // The parts of a JSON array around and between runs.

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/picomq/picomq/httpapi/wire"
 	"github.com/picomq/picomq/stream"
@@ -10,15 +9,15 @@ import (
 
 // picoFormat is a way to write the records of a read.
 type picoFormat struct {
-	name        string // of the parameter format
-	contentType string // empty: the stream's own
-	encode      func(dst []byte, runs []stream.Run) []byte
+	name        string                                     // of the parameter format
+	contentType string                                     // empty: the stream's own
+	encode      func(dst []byte, runs []stream.Run) []byte // nil: bodies as they are
 }
 
 var (
 	formatJSON   = picoFormat{name: "json", contentType: wire.TypeJSON, encode: wire.EncodeJSONRead}
 	formatBinary = picoFormat{name: "binary", contentType: wire.TypeBatch, encode: wire.EncodeBinaryRead}
-	formatRaw    = picoFormat{name: "raw", encode: wire.EncodeRaw}
+	formatRaw    = picoFormat{name: "raw"}
 )
 
 func picoFormatOf(name string) (picoFormat, error) {
@@ -36,13 +35,27 @@ func (a *API) writePicoChunk(w http.ResponseWriter, f picoFormat, c *stream.Chun
 	if contentType == "" {
 		contentType = c.Config.ContentType
 	}
-	body := f.encode(make([]byte, 0, encodedSize(c)), c.Runs)
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
-	_ = a.writeBody(w, body) // a client that has gone needs no answer
-	return nil
+	w.Header().Set("Content-Type", contentType)
+	return a.writeWhole(w, f.parts(c))
+}
+
+// parts are the pieces that make a chunk's body.
+func (f picoFormat) parts(c *stream.Chunk) [][]byte {
+	if f.encode != nil {
+		return [][]byte{f.encode(make([]byte, 0, encodedSize(c)), c.Runs)}
+	}
+	parts := make([][]byte, 0, len(c.Runs))
+	for r := range c.Runs {
+		run := &c.Runs[r]
+		if !run.JSON {
+			parts = append(parts, run.Bodies)
+			continue
+		}
+		for i := range run.Len() {
+			parts = append(parts, run.Body(i)) // without the commas between
+		}
+	}
+	return parts
 }
 
 // encodedSize guesses the length of a chunk in any format, so that encoding it

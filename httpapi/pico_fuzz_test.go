@@ -25,7 +25,7 @@ func FuzzPicoReadQuery(f *testing.F) {
 			return
 		}
 		require.Contains(t, []string{"", picoLongPoll, picoSSE}, q.live)
-		require.NotNil(t, q.format.encode)
+		require.NotEmpty(t, q.format.name)
 		request := q.request()
 		require.True(t, 1 <= request.MaxBytes && request.MaxBytes <= maxReadBytes)
 		require.True(t, 1 <= request.MaxRecords && request.MaxRecords <= maxReadRecords)

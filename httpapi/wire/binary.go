@@ -100,21 +100,6 @@ func DecodeBinaryRead(data []byte) ([]ReadRecord, error) {
 	return records, nil
 }
 
-// EncodeRaw appends the bodies of the runs' records end to end.
-func EncodeRaw(dst []byte, runs []stream.Run) []byte {
-	for r := range runs {
-		run := &runs[r]
-		if !run.JSON {
-			dst = append(dst, run.Bodies...)
-			continue
-		}
-		for i := range run.Len() {
-			dst = append(dst, run.Body(i)...) // without the commas between
-		}
-	}
-	return dst
-}
-
 func appendRecord(dst []byte, headers []stream.Header, body []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(headers)))
 	for _, h := range headers {
