@@ -184,9 +184,9 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	})
 }
 
-// The write deadline of an answer outlives it on its connection, which may rest
-// for longer than that: the next answer, and an invitation to send a body, are
-// written all the same.
+// A connection may rest for longer than an answer may take to be written: the
+// deadline of the last one, which net/http takes back, cuts neither the next nor an
+// invitation to send a body.
 func TestAConnectionRestsLongerThanAnAnswerMayTake(t *testing.T) {
 	const timeout = 500 * time.Millisecond
 	s := newService(t, func(c *Config) { c.WriteTimeout = timeout })
