@@ -3,6 +3,7 @@ package blobwal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,17 +12,25 @@ import (
 	"gocloud.dev/blob/memblob"
 )
 
-// shapes are segments as they occur: appends, streams they spread over, bytes a
-// record.
-var shapes = []struct{ appends, streams, bytes int }{
-	{1000, 1000, 100}, {1000, 10, 100}, {1000, 10, 4096}, {10_000, 2000, 40},
+// shape is a segment as they occur.
+type shape struct {
+	appends, streams int // the first spread over the second
+	records, bytes   int // of an append; of a record
 }
 
-func shapeAppends(appends, streams, bytes int) []*Append {
+var shapes = []shape{
+	{1000, 1000, 1, 100}, {1000, 10, 1, 100}, {1000, 10, 1, 4096}, {10_000, 2000, 1, 40}, {40, 40, 100, 1 << 10},
+}
+
+func (s shape) String() string {
+	return fmt.Sprintf("appends=%d/streams=%d/records=%d/bytes=%d", s.appends, s.streams, s.records, s.bytes)
+}
+
+func (s shape) laidOut() []*Append {
 	g := newGroup()
-	body := fill64(bytes)
-	for i := range appends {
-		a := to(uint64(i%streams)+1, body)
+	bodies := slices.Repeat([]string{fill64(s.bytes)}, s.records)
+	for i := range s.appends {
+		a := to(uint64(i%s.streams)+1, bodies...)
 		g.add(a, a.bytes(), time.Time{})
 	}
 	return g.ordered()
@@ -29,21 +38,23 @@ func shapeAppends(appends, streams, bytes int) []*Append {
 
 func BenchmarkEncode(b *testing.B) {
 	for _, s := range shapes {
-		b.Run(fmt.Sprintf("appends=%d/streams=%d/bytes=%d", s.appends, s.streams, s.bytes), func(b *testing.B) {
-			appends := shapeAppends(s.appends, s.streams, s.bytes)
+		b.Run(s.String(), func(b *testing.B) {
+			appends := s.laidOut()
 			b.SetBytes(int64(len(Encode(someone(), 1, appends).Object)))
 			b.ReportAllocs()
 			for b.Loop() {
 				Encode(someone(), 1, appends)
 			}
+			allocations := testing.AllocsPerRun(10, func() { Encode(someone(), 1, appends) })
+			b.ReportMetric(allocations/float64(s.appends*s.records), "allocs/record")
 		})
 	}
 }
 
 func BenchmarkVerify(b *testing.B) {
 	for _, s := range shapes {
-		b.Run(fmt.Sprintf("appends=%d/streams=%d/bytes=%d", s.appends, s.streams, s.bytes), func(b *testing.B) {
-			object := Encode(someone(), 1, shapeAppends(s.appends, s.streams, s.bytes)).Object
+		b.Run(s.String(), func(b *testing.B) {
+			object := Encode(someone(), 1, s.laidOut()).Object
 			b.SetBytes(int64(len(object)))
 			b.ReportAllocs()
 			for b.Loop() {

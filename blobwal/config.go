@@ -26,9 +26,9 @@ type WriterConfig struct {
 	Interval time.Duration
 
 	// Pace is the least time between two seals while an upload is under way, unless
-	// a group is full. Default 1 ms. Where puts wait for each other, as the syncs of
-	// one disk do, a pace longer than a put keeps small segments from being put side
-	// by side: they take longer then and are smaller.
+	// a group has a quarter of SegmentBytes. Default 1 ms. Where puts wait for each
+	// other, as the syncs of one disk do, a pace longer than a put keeps small
+	// segments from being put side by side: they take longer then and are smaller.
 	Pace time.Duration
 
 	// Slots is how many uploads run at a time. Default 8, at most 1024.

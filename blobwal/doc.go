@@ -115,13 +115,14 @@
 //
 //   - no upload is under way: at once;
 //   - else when since the last seal max(P/Slots, [WriterConfig].Pace) has passed,
-//     P being the moving mean put time;
+//     P being the moving mean put time, or P/Slots if the group has a quarter of
+//     [WriterConfig].SegmentBytes;
 //   - but never within [WriterConfig].Interval of the last seal, if one is set;
 //   - a full group is sealed without regard to these times.
 //
 // So a lone client never waits, nor does an append after a pause, and under load
 // the puts are spread evenly over the time a put takes. With a pace longer than a
-// put they follow one another instead, and only full groups go side by side.
+// put they follow one another instead, and only large groups go side by side.
 //
 // A put is create-only. "It exists" is success when the bytes are equal (our
 // own answer was lost) and fatal when they are not (another process uses our

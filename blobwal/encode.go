@@ -61,38 +61,49 @@ func (p *blockPlan) size(nameBytes int) int {
 	return n
 }
 
-// with is the plan with one more record.
-func (p blockPlan) with(r *stream.Record, json bool) blockPlan {
+// more is what one more record adds to bodies and headers.
+func (p *blockPlan) more(r *stream.Record, json bool) (bodies, headers int) {
+	bodies = len(r.Body)
 	if p.count > 0 && json {
-		p.bodies++
+		bodies++
 	}
-	p.bodies += len(r.Body)
 	switch {
 	case p.headers > 0:
-		p.headers += headersBytes(r.Headers)
+		headers = headersBytes(r.Headers)
 	case len(r.Headers) > 0:
-		p.headers = p.count + headersBytes(r.Headers) // a 0 for each record before
+		headers = p.count + headersBytes(r.Headers) // a 0 for each record before
 	}
-	p.count++
-	return p
+	return bodies, headers
 }
 
 // plan cuts the records of appends [from, to), all of one stream, into blocks.
 func (e *encoder) plan(from, to int) {
 	name, json := e.nameOf(from), e.appends[from].JSON
-	current := blockPlan{append: from}
+	p := blockPlan{append: from}
 	for i := from; i < to; i++ {
 		records := e.appends[i].Records
 		for j := range records {
-			next := current.with(&records[j], json)
-			if current.count > 0 && next.size(len(name)) > MaxBlockBytes {
-				e.close(current, len(name))
-				next = blockPlan{append: i, record: j}.with(&records[j], json)
+			bodies, headers := p.more(&records[j], json)
+			if p.count > 0 && p.sizeWith(bodies, headers, len(name)) > MaxBlockBytes {
+				e.close(p, len(name))
+				p = blockPlan{append: i, record: j}
+				bodies, headers = p.more(&records[j], json)
 			}
-			current = next
+			p.count++
+			p.bodies += bodies
+			p.headers += headers
 		}
 	}
-	e.close(current, len(name))
+	e.close(p, len(name))
+}
+
+// sizeWith is size with one more record, of which more has said what it adds.
+func (p *blockPlan) sizeWith(bodies, headers, nameBytes int) int {
+	n := blockBytes + nameBytes + (p.count+1)*endBytes + p.bodies + bodies
+	if headers += p.headers; headers > 0 {
+		n += 4 + headers
+	}
+	return n
 }
 
 func (e *encoder) close(p blockPlan, nameBytes int) {
@@ -161,42 +172,42 @@ func (e *encoder) appendBlock(b []byte, p *blockPlan) []byte {
 }
 
 func (e *encoder) appendHeaders(b []byte, p *blockPlan) []byte {
-	at := p.start()
-	for range p.count {
-		i, r := at.next(e.appends)
+	e.each(p, func(i int, records []stream.Record) {
 		before := len(b)
-		b = appendHeaders(b, r.Headers)
+		for j := range records {
+			b = appendHeaders(b, records[j].Headers)
+		}
 		e.out.Bytes[i] += uint64(len(b) - before)
-	}
+	})
 	return b
 }
 
 // appendBodies appends the bodies and writes where each ends into ends.
 func (e *encoder) appendBodies(b, ends []byte, p *blockPlan, json bool) []byte {
-	at, first := p.start(), len(b)
-	for n := range p.count {
-		i, r := at.next(e.appends)
-		before := len(b)
-		if json && n > 0 {
-			b = append(b, ',')
+	first, n := len(b), 0
+	e.each(p, func(i int, records []stream.Record) {
+		out := b
+		for j := range records {
+			if json && n > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, records[j].Body...)
+			binary.BigEndian.PutUint32(ends[n*endBytes:], uint32(len(out)-first))
+			n++
 		}
-		b = append(b, r.Body...)
-		binary.BigEndian.PutUint32(ends[n*endBytes:], uint32(len(b)-first))
-		e.out.Bytes[i] += uint64(len(b) - before + endBytes)
-	}
+		e.out.Bytes[i] += uint64(len(out) - len(b) + endBytes*len(records))
+		b = out
+	})
 	return b
 }
 
-// place walks the records of appends in order.
-type place struct{ append, record int }
-
-func (p *blockPlan) start() place { return place{p.append, p.record} }
-
-// next is the record at this place, with its append; the place moves on.
-func (at *place) next(appends []*Append) (int, *stream.Record) {
-	for at.record == len(appends[at.append].Records) {
-		at.append, at.record = at.append+1, 0
+// each calls do with the records of a block by the appends that they are of.
+func (e *encoder) each(p *blockPlan, do func(i int, records []stream.Record)) {
+	i, from := p.append, p.record
+	for left := p.count; left > 0; i, from = i+1, 0 {
+		records := e.appends[i].Records[from:]
+		records = records[:min(left, len(records))]
+		left -= len(records)
+		do(i, records)
 	}
-	at.record++
-	return at.append, &appends[at.append].Records[at.record-1]
 }

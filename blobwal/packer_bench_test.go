@@ -18,7 +18,7 @@ func BenchmarkPack(b *testing.B) {
 		headers                 bool
 	}{{1000, 1000, 100, false}, {1000, 10, 100, false}, {1000, 10, 4096, false}, {40, 1, 100_000, false}, {1000, 10, 4096, true}} {
 		b.Run(fmt.Sprintf("appends=%d/streams=%d/bytes=%d/headers=%v", s.appends, s.streams, s.bytes, s.headers), func(b *testing.B) {
-			appends := shapeAppends(s.appends, s.streams, s.bytes)
+			appends := shape{s.appends, s.streams, 1, s.bytes}.laidOut()
 			if s.headers {
 				for _, a := range appends {
 					a.Records[0].Headers = []stream.Header{{Name: "content-type", Value: "text/plain"}}

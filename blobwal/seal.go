@@ -10,13 +10,18 @@ type sealInput struct {
 	slots     int           // all of them
 	sinceSeal time.Duration // since the last seal; very long before the first
 	interval  time.Duration // at least this between two seals
-	pace      time.Duration // at least this as well while an upload is under way
+	pace      time.Duration // at least this as well while an upload is under way; 0 for a large group
 	meanPut   time.Duration // moving mean of what a put takes
 }
 
 // sealNever means that only an event can change the answer: an append, or an
 // upload that ends.
 const sealNever time.Duration = -1
+
+// largeShare is the part of a full group that is large: one whose put takes its
+// time for its bytes and not for its sync, so that puts side by side are worth
+// their while on any bucket.
+const largeShare = 4
 
 // sealWait is how long to wait before sealing: 0 is now.
 //

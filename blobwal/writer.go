@@ -31,6 +31,7 @@ type Writer struct {
 	lastSeal   time.Time
 	meanPut    time.Duration
 	timer      *time.Timer // will run pump; nil when not set
+	timerAt    time.Time   // when
 	order      *order
 	delivering bool // some goroutine is in deliver
 	closed     bool
@@ -156,11 +157,22 @@ func (w *Writer) pump(now time.Time) {
 			w.seal(now)
 			continue
 		}
-		if wait > 0 && w.timer == nil {
-			w.routines.Add(1)
-			w.timer = time.AfterFunc(wait, w.onTimer)
+		if wait > 0 {
+			w.setTimer(now.Add(wait), wait)
 		}
 		return
+	}
+}
+
+// setTimer has pump run in a while, unless it will be run before. A timer that is
+// set for later, when a group was still small, gives way.
+func (w *Writer) setTimer(at time.Time, wait time.Duration) {
+	if w.timer != nil && at.Before(w.timerAt) {
+		w.stopTimer()
+	}
+	if w.timer == nil {
+		w.routines.Add(1)
+		w.timer, w.timerAt = time.AfterFunc(wait, w.onTimer), at
 	}
 }
 
@@ -171,6 +183,9 @@ func (w *Writer) sealInput(now time.Time) sealInput {
 	}
 	if in.buffered {
 		oldest := w.queue[0]
+		if oldest.bytes >= w.config.SegmentBytes/largeShare {
+			in.pace = 0
+		}
 		in.full = w.closed || len(w.queue) > 1 ||
 			oldest.bytes >= w.config.SegmentBytes || len(oldest.entries) >= w.config.MaxAppends
 	}

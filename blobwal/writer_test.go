@@ -116,6 +116,24 @@ func TestAppendsBesideAnUploadShareTheNext(t *testing.T) {
 	}
 }
 
+func TestALargeGroupDoesNotKeepThePace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Pace: time.Hour, SegmentBytes: 10_000}, slow(10*time.Millisecond))
+		r.meanPut = 24 * time.Millisecond // a gap of 3 ms
+		require.NoError(t, r.Add(to(1, "at once")))
+		require.NoError(t, r.Add(to(2, "keeps the pace")))
+		time.Sleep(time.Millisecond)
+		assert.Equal(t, 1, r.Stats().InFlight)
+		require.NoError(t, r.Add(to(3, fill64(2_500))))
+		time.Sleep(time.Millisecond)
+		assert.Equal(t, 1, r.Stats().InFlight)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, 2, r.Stats().InFlight)
+		r.closeNow(t)
+	})
+}
+
 func (r *rig) sinceStart() time.Duration { return time.Since(r.start) }
 
 func TestAppendsWithinTheIntervalShareASegment(t *testing.T) {

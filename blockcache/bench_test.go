@@ -32,7 +32,7 @@ func benchmarkHits(b *testing.B, r *rig, segment Segment) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for ordinal := uint32(0); pb.Next(); ordinal = (ordinal + 1) % 300 {
-			if _, err := r.Block(b.Context(), segment, ordinal); err != nil {
+			if _, err := r.Block(b.Context(), segment, ordinal, ordinal+1); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -52,7 +52,7 @@ type Config struct {
 	// a single block may be larger. Default 1 MiB.
 	ReadAheadMax int
 
-	// Fetches is how many reads of the bucket run at a time. Default 32.
+	// Fetches is how many reads of the bucket run at a time. Default 64.
 	Fetches int
 
 	// TryTimeout bounds one try of a fetch. Default 10 s.
@@ -74,7 +74,7 @@ func (c Config) withDefaults() Config {
 	c.TailBytes = cmp.Or(c.TailBytes, 64<<20)
 	c.BlockBytes = cmp.Or(c.BlockBytes, 64<<20)
 	c.ReadAheadMax = cmp.Or(c.ReadAheadMax, 1<<20)
-	c.Fetches = cmp.Or(c.Fetches, 32)
+	c.Fetches = cmp.Or(c.Fetches, 64)
 	c.TryTimeout = cmp.Or(c.TryTimeout, 10*time.Second)
 	c.Tries = cmp.Or(c.Tries, 4)
 	c.Deadline = cmp.Or(c.Deadline, 20*time.Second)
@@ -207,7 +207,9 @@ func (c *Cache) Recent(id blobwal.SegmentID) ([]byte, bool) {
 	return nil, false
 }
 
-// Block is the block of a segment that holds the record with this ordinal.
+// Block is the block of a segment that holds the record with this ordinal. The
+// caller goes on with the records before to: if the block must be fetched, those
+// come with it as far as one get goes.
 //
 // The error is ctx's, or a [*stream.Error] of CodeUnavailable (the bucket could
 // not be reached) or CodeInternal (the object is not what the log says it is; it
@@ -215,7 +217,7 @@ func (c *Cache) Recent(id blobwal.SegmentID) ([]byte, bool) {
 // spoiled one). Of a missing object, see [blobwal.Missing], the caller should
 // ask the log again: the segment may have been collected since it asked last,
 // and its records be in another.
-func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32) (*blobwal.Block, error) {
+func (c *Cache) Block(ctx context.Context, segment Segment, ordinal, to uint32) (*blobwal.Block, error) {
 	if recent := c.recent(ctx, segment); recent != nil {
 		return c.fromWhole(segment, recent, ordinal)
 	}
@@ -240,7 +242,7 @@ func (c *Cache) Block(ctx context.Context, segment Segment, ordinal uint32) (*bl
 	} else {
 		c.misses.Add(1)
 		e, err = c.wait(ctx, segment, entryKey{segment.ID, int32(info.Number)}, func() *flight {
-			return c.flyNeeded(segment, index, info.Number)
+			return c.flyNeeded(segment, index, info.Number, to)
 		})
 		if err != nil {
 			return nil, err

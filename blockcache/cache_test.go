@@ -80,7 +80,7 @@ func body(sequence uint64, ordinal, size int) []byte {
 
 // expectRecord reads a record and checks that it is the right one.
 func (r *rig) expectRecord(t require.TestingT, segment Segment, ordinal uint32) *blobwal.Block {
-	block, err := r.Block(context.Background(), segment, ordinal)
+	block, err := r.Block(context.Background(), segment, ordinal, ordinal+1)
 	require.NoError(t, err)
 	require.True(t, block.Has(ordinal))
 	run := block.Run(ordinal, 1)
@@ -169,7 +169,7 @@ func TestAFetchOutlivesTheCallerThatBeganIt(t *testing.T) {
 		segment, _ := r.store(t, 1, 100, 10)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		_, err := r.Block(ctx, segment, 0)
+		_, err := r.Block(ctx, segment, 0, 1)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		r.expectRecord(t, segment, 0)
 		assert.Equal(t, 1, r.gets())
@@ -227,7 +227,7 @@ func TestABucketOutOfReachIsUnavailable(t *testing.T) {
 			return d
 		})
 		segment, _ := r.store(t, 1, 20_000, 30)
-		_, err := r.Block(t.Context(), segment, 0)
+		_, err := r.Block(t.Context(), segment, 0, 1)
 		var refusal *stream.Error
 		require.ErrorAs(t, err, &refusal)
 		assert.Equal(t, stream.CodeUnavailable, refusal.Code)
@@ -253,7 +253,7 @@ func TestAMissingObjectIsNamed(t *testing.T) {
 
 func expectFault(t *testing.T, r *rig, segment Segment, ordinal uint32, want blobwal.Fault) {
 	t.Helper()
-	_, err := r.Block(t.Context(), segment, ordinal)
+	_, err := r.Block(t.Context(), segment, ordinal, ordinal+1)
 	var fault *blobwal.ObjectError
 	require.ErrorAs(t, err, &fault)
 	assert.Equal(t, want, fault.Fault)
@@ -314,7 +314,7 @@ func TestTheKeyFollowsFromTheID(t *testing.T) {
 	id := blobwal.Identity{Cluster: [16]byte{1: 7}, Node: 1, Epoch: 2}
 	object := blobwal.Encode(id, 1, []*blobwal.Append{{Stream: 1, Records: []stream.Record{{Body: body(1, 0, 10)}}}}).Object
 	segment := Segment{ID: id.Segment(1), Size: uint64(len(object))}
-	_, err := r.Block(t.Context(), segment, 0)
+	_, err := r.Block(t.Context(), segment, 0, 1)
 	require.ErrorContains(t, err, blobwal.Key(id.Cluster, segment.ID))
 	require.NoError(t, r.bucket.WriteAll(t.Context(), blobwal.Key(id.Cluster, segment.ID), object, nil))
 	r.expectRecord(t, segment, 0)

@@ -36,8 +36,8 @@
 // gets of at most ReadAheadMax. The other is neighbours. A segment that is asked
 // for several small pieces within seconds, of whatever streams, is being read all
 // over: by somebody who goes through all streams, say. Its fetches then take what
-// follows along, 128 KiB at first and twice as much each time, and whoever goes
-// through it forwards finds up to 16 gets ahead of him. A single reader of a
+// follows along, 256 KiB at first and four times as much each time, and whoever goes
+// through it forwards finds up to 4 gets ahead of him. A single reader of a
 // stream gets no bytes of others.
 //
 // Reading ahead is a favour. It takes at most half of the Fetches, so readers that

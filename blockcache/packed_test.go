@@ -134,13 +134,13 @@ func TestAMissingObjectIsToldApart(t *testing.T) {
 		r.expectRecord(t, segment, 0)
 
 		r.Evict(segment.ID)
-		_, err := r.Block(t.Context(), segment, 0)
+		_, err := r.Block(t.Context(), segment, 0, 1)
 		assert.True(t, blobwal.Missing(err))
 		assert.True(t, blobwal.Missing(fmt.Errorf("read: %w", err)))
 	}
 	spoiled, _ := r.packed(t, 2, 100, 30)
 	r.faults.SetPlan(func(faultbucket.Op) faultbucket.Decision { return faultbucket.Decision{Cut: 50} })
-	_, err := r.Block(t.Context(), spoiled, 0)
+	_, err := r.Block(t.Context(), spoiled, 0, 1)
 	require.Error(t, err)
 	assert.False(t, blobwal.Missing(err))
 	assert.False(t, blobwal.Missing(nil))
@@ -159,7 +159,7 @@ func TestEvictedSegmentsAreGoneAndOthersStay(t *testing.T) {
 		case 1: // small
 			segment, _ = r.store(t, sequence+1, 100, 10)
 		default: // large
-			segment, _ = r.packed(t, sequence+1, 60_000, 30)
+			segment, _ = r.packed(t, sequence+1, 60_000, 10)
 		}
 		segments = append(segments, segment)
 		r.readAll(t, segment)

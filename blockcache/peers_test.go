@@ -63,7 +63,7 @@ func TestAPeerIsAskedAheadOfReadersBeforeTheBucket(t *testing.T) {
 			segment, object := r.store(t, 1, 1000, records)
 			peer.objects[segment.ID] = object
 			require.True(t, r.Ahead(segment, 0, uint32(records)))
-			block, err := r.Block(t.Context(), segment, 0)
+			block, err := r.Block(t.Context(), segment, 0, 1)
 			require.NoError(t, err)
 			require.NotZero(t, block.Len())
 			require.Equal(t, int64(1), peer.asked.Load())
@@ -84,7 +84,7 @@ func TestAPeerIsAskedOnceForAllReadersBeforeTheBucket(t *testing.T) {
 			for i := range 50 {
 				readers.Go(func() {
 					ordinal := uint32(i) % uint32(2*records)
-					block, err := r.Block(t.Context(), segment, ordinal)
+					block, err := r.Block(t.Context(), segment, ordinal, ordinal+1)
 					if err != nil || block.Len() == 0 {
 						t.Errorf("reader %d: %v", i, err)
 					}
@@ -119,7 +119,7 @@ func TestTheBucketHasWhatPeersHaveNot(t *testing.T) {
 				peer.objects[segment.ID] = wrong
 			}
 			for ordinal := range uint32(100) {
-				block, err := r.Block(t.Context(), segment, ordinal)
+				block, err := r.Block(t.Context(), segment, ordinal, ordinal+1)
 				require.NoError(t, err)
 				require.NotZero(t, block.Len())
 			}
@@ -136,7 +136,7 @@ func TestAnObjectOfAPeerMayBeLargerThanTheRing(t *testing.T) {
 	r := newRig(t, Config{Peers: peer, TailBytes: 1000}, nil)
 	segment, object := encode(1, 1000, 100)
 	peer.objects[segment.ID] = object
-	block, err := r.Block(t.Context(), segment, 99)
+	block, err := r.Block(t.Context(), segment, 99, 100)
 	require.NoError(t, err)
 	require.NotZero(t, block.Len())
 	_, ok := r.Recent(segment.ID)
@@ -155,7 +155,7 @@ func TestAReaderDoesNotWaitForAPeerLongerThanItWants(t *testing.T) {
 		}
 		cancel()
 	}()
-	_, err := r.Block(ctx, segment, 0)
+	_, err := r.Block(ctx, segment, 0, 0+1)
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
 	close(peer.answered)
 }

@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	// firstWindow is how many bytes are read ahead when a segment begins to be read
-	// all over.
-	firstWindow = 128 << 10
+	// firstWindow is how many bytes a fetch takes when a segment begins to be read all
+	// over, growth how many times as many each one takes after it.
+	firstWindow = 256 << 10
+	growth      = 4
 	// maxWindows is how many of the largest gets that may be ahead of its readers.
-	maxWindows = 16
+	maxWindows = 4
 	// fewFetches is how many small fetches a segment has within hotFor before it is
 	// taken for one that is read all over.
 	fewFetches = 4
@@ -22,7 +23,7 @@ const (
 
 // segmentIndex is an index and how far its segment is being read ahead. A segment
 // that is asked for one small piece after the other, whatever streams they are of
-// and in whatever order, is fetched in pieces that double, and ahead of whoever
+// and in whatever order, is fetched in pieces that grow, and ahead of whoever
 // goes through it forwards. It is a guess shared by all readers of the segment.
 type segmentIndex struct {
 	*blobwal.Index
@@ -68,7 +69,7 @@ func (x *segmentIndex) extend(from, to uint32, limit int) uint32 {
 	if x.fetches < fewFetches {
 		return to
 	}
-	x.window = min(max(2*x.window, firstWindow), maxWindows*limit)
+	x.window = min(max(growth*x.window, firstWindow), maxWindows*limit)
 	x.next = x.fit(from, to, min(x.window, limit))
 	x.mark.Store(from + 1)
 	return x.next
@@ -86,18 +87,22 @@ func (x *segmentIndex) goOn(number uint32, limit int) (from, to uint32) {
 		x.mark.Store(0)
 		return 0, 0
 	}
-	x.window = min(2*x.window, maxWindows*limit)
+	x.window = min(growth*x.window, maxWindows*limit)
 	from, to = x.next, x.fit(number, x.next, x.window)
 	// Again when a quarter of that is read.
 	x.mark.Store(x.fit(number, number+1, x.window/4))
 	return from, to
 }
 
-// fetched says how far the fetches that goOn wanted were begun.
-func (x *segmentIndex) fetched(to uint32) {
+// fetched says how far the fetches that goOn wanted for a reader at a block were
+// begun. Where there was no room for all it is tried again half way to there.
+func (x *segmentIndex) fetched(number, to, wanted uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.next = max(x.next, to)
+	if to < wanted {
+		x.mark.Store(number + 1 + (x.next-number)/2)
+	}
 }
 
 // Ahead begins to fetch what of a segment's records [from, to) is not in memory,
@@ -185,12 +190,17 @@ func (c *Cache) absent(segment Segment, from, to uint32) uint32 {
 	return to
 }
 
-// flyNeeded fetches a block that a reader waits for, perhaps with others. c.mu is
-// held.
-func (c *Cache) flyNeeded(segment Segment, index *segmentIndex, number uint32) *flight {
-	end := c.absent(segment, number, index.extend(number, number+1, c.config.ReadAheadMax))
-	if end > number+1 && !c.ahead.room(index.span(number+1, end)) {
-		end = number + 1
+// flyNeeded fetches a block that a reader waits for with those of the records
+// before to, which it comes to next, and perhaps neighbours. c.mu is held.
+func (c *Cache) flyNeeded(segment Segment, index *segmentIndex, number, to uint32) *flight {
+	needed := number + 1
+	if last, ok := index.Find(to - 1); ok && last.Number > number {
+		needed = min(last.Number+1, index.fit(number, needed, c.config.ReadAheadMax))
+	}
+	needed = c.absent(segment, number, needed)
+	end := c.absent(segment, number, index.extend(number, needed, c.config.ReadAheadMax))
+	if end > needed && !c.ahead.room(index.span(number, end)) {
+		end = needed
 	}
 	return c.flyBlocks(segment, index, number, end, false)
 }
@@ -198,6 +208,6 @@ func (c *Cache) flyNeeded(segment Segment, index *segmentIndex, number uint32) *
 // goOn has more fetched, if it is time, when a reader has come to a block.
 func (c *Cache) goOn(segment Segment, index *segmentIndex, number uint32) {
 	if from, to := index.goOn(number, c.config.ReadAheadMax); from < to {
-		index.fetched(c.hint(segment, index, from, to, false))
+		index.fetched(number, c.hint(segment, index, from, to, false), to)
 	}
 }

@@ -195,6 +195,12 @@ func TestAppendsOfOneCommit(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, len(encoded), 10*len(appends), "an append costs less than ten bytes")
 
+	for i := range appends {
+		appends[i].Records, appends[i].Bytes = 100, 100<<10
+	}
+	batches := one(commands.NewCommitSegment(1, 100<<10*commands.MaxAppends, appends, nil))
+	require.Less(t, len(batches.Encode()), 10*len(appends), "nor does one of many records cost more")
+
 	over := one(commands.NewCommitSegment(1, 1<<20, append(appends, appends[0]), nil))
 	_, err = commands.DecodePayload(over.Encode())
 	require.Error(t, err)

@@ -46,10 +46,10 @@ func (e *Engine) Append(ctx context.Context, name stream.Name, r *stream.AppendR
 	}
 	for range maxResubmits {
 		st, err := e.current(ctx, name)
-		if stream.CodeOf(err) == stream.CodeNotFound {
-			err = stream.Errorf(stream.CodeNotFound, "there is no stream %q; create it first", name)
-		}
 		if err != nil {
+			if stream.CodeOf(err) == stream.CodeNotFound {
+				err = stream.Errorf(stream.CodeNotFound, "there is no stream %q; create it first", name)
+			}
 			return stream.Appended{}, err
 		}
 		if err := e.checkType(ctx, &st, r); err != nil {

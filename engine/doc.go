@@ -38,7 +38,7 @@
 // A read has the extents that it will come to fetched while it takes the first, 16
 // of them at a time and no more bytes than it may return. One that goes on where
 // an earlier one ended is taken for a reader of the whole stream: what follows is
-// fetched while the answer is sent, twice as much each time, up to 8 MiB beyond
+// fetched while the answer is sent, twice as much each time, up to 4 MiB beyond
 // it. Where reads ended is remembered in a table of 1,024 places; to forget one
 // costs its reader a wait, no more.
 //

@@ -91,6 +91,9 @@ func (e *Engine) List(ctx context.Context, r stream.ListRequest) (stream.Page, e
 	for more := true; more && len(page.Streams) <= r.Limit; {
 		var batch []statemachine.Stream
 		batch, more = view.List(r.Prefix, after, r.Limit+1-len(page.Streams))
+		if page.Streams == nil {
+			page.Streams = make([]stream.Info, 0, len(batch))
+		}
 		for i := range batch {
 			after = batch[i].Name
 			if strings.HasPrefix(string(after), r.Prefix) && !batch[i].Deleted && !e.due(&batch[i]) {

@@ -159,7 +159,7 @@ func (e *Engine) collectExtent(ctx context.Context, st *statemachine.Stream, x *
 	end := min(x.End(), st.Tail)
 	for chunk.Next < end && !budget.spent {
 		ordinal := x.Ordinal + uint32(chunk.Next-x.First)
-		block, err := e.block(ctx, st, x, chunk.Next)
+		block, err := e.block(ctx, st, x, chunk.Next, budget.bytes)
 		if err != nil {
 			return err
 		}
@@ -179,11 +179,12 @@ func (e *Engine) collectExtent(ctx context.Context, st *statemachine.Stream, x *
 	return nil
 }
 
-// block is the block that holds a stream's record at an offset of an extent.
-func (e *Engine) block(ctx context.Context, st *statemachine.Stream, x *statemachine.Located, at stream.Offset) (*blobwal.Block, error) {
+// block is the block that holds a stream's record at an offset of an extent, for a
+// reader that goes on for about so many bytes.
+func (e *Engine) block(ctx context.Context, st *statemachine.Stream, x *statemachine.Located, at stream.Offset, bytes int) (*blobwal.Block, error) {
 	in := segmentOf(x)
-	ordinal := x.Ordinal + uint32(at-x.First)
-	block, err := e.cache.Block(ctx, in, ordinal)
+	ordinal, n, _ := about(st, x, at, bytes)
+	block, err := e.cache.Block(ctx, in, ordinal, ordinal+n)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // Bounds of what one reader has read ahead for it.
 const (
-	maxReach     = 8 << 20 // bytes beyond what it was given
+	maxReach     = 4 << 20 // bytes beyond what it was given
 	aheadExtents = 16      // extents at a time; as many gets where they are small
 )
 
@@ -104,15 +104,25 @@ func (e *Engine) reachOut(st *statemachine.Stream, r *reader) {
 // there is no room for them now.
 func (e *Engine) prepare(st *statemachine.Stream, x *statemachine.Located, from stream.Offset, bytes int) (to stream.Offset, _ int, ok bool) {
 	from = max(from, x.First)
-	end := min(x.End(), st.Tail)
-	if from >= end {
+	ordinal, n, perRecord := about(st, x, from, bytes)
+	if n == 0 {
 		return from, 0, true
 	}
-	perRecord := uint64(x.Bytes)/uint64(x.Count()) + 1
-	n := min(uint64(end-from), uint64(max(bytes, 0))/perRecord+1)
-	ordinal := x.Ordinal + uint32(from-x.First)
-	ok = e.cache.Ahead(segmentOf(x), ordinal, ordinal+uint32(n))
-	return from + stream.Offset(n), int(n * perRecord), ok
+	ok = e.cache.Ahead(segmentOf(x), ordinal, ordinal+n)
+	return from + stream.Offset(n), int(n) * perRecord, ok
+}
+
+// about is the ordinal of an extent's record at an offset, and how many records
+// from there on take about so many bytes: at least one, unless the offset is at the
+// end.
+func about(st *statemachine.Stream, x *statemachine.Located, from stream.Offset, bytes int) (ordinal, n uint32, perRecord int) {
+	end := min(x.End(), st.Tail)
+	if from >= end {
+		return 0, 0, 0
+	}
+	perRecord = int(x.Bytes/x.Count()) + 1
+	n = uint32(min(int(end-from), max(bytes, 0)/perRecord+1))
+	return x.Ordinal + uint32(from-x.First), n, perRecord
 }
 
 // segmentOf is the segment that an extent lies in.

@@ -28,7 +28,7 @@ func (e *Engine) firstAt(ctx context.Context, st *statemachine.Stream, t stream.
 		case x.In.Oldest >= t:
 			high = max(low, x.First)
 		default:
-			block, err := e.block(ctx, st, x, at)
+			block, err := e.block(ctx, st, x, at, 0)
 			switch {
 			case blobwal.Missing(err) && !sameSegment(x.In, gone.In):
 				gone = *x // compacted meanwhile

@@ -43,17 +43,11 @@ func (in *arrival) receive(w http.ResponseWriter, r *http.Request, timeout time.
 		ReadCloser: r.Body,
 		w:          w,
 		left:       r.ContentLength,
-		invited:    !awaitsInvitation(r),
+		invited:    !strings.EqualFold(r.Header.Get("Expect"), "100-continue"),
 		drains:     r.ProtoMajor == 1,
 	}
 	in.deadline(time.Now().Add(timeout))
 	return true
-}
-
-// awaitsInvitation tells whether the client waits to be asked for the body.
-func awaitsInvitation(r *http.Request) bool {
-	expect := r.Header["Expect"]
-	return len(expect) > 0 && strings.EqualFold(expect[0], "100-continue")
 }
 
 // deadline bounds all reads until it is set again. A test's recorder has none.

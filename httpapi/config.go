@@ -37,13 +37,15 @@ type Config struct {
 	// readers, in bytes. Default: 32 MiB.
 	EventCacheBytes int64
 
-	// LongPollTimeout is how long a long poll waits for data. Default: 25 s.
+	// LongPollTimeout is how long a long poll waits for data, give or take a
+	// sixty-fourth. Default: 25 s.
 	LongPollTimeout time.Duration
 	// SSEMaxDuration is how long an event stream lasts before its reader has to
 	// connect again. Default: 55 s.
 	SSEMaxDuration time.Duration
-	// Keepalive is the silence after which an event stream carries a comment
-	// line, so that proxies and clients know it alive. Default: 15 s.
+	// Keepalive bounds the silence of an event stream: before it is over, and not
+	// before three quarters of it, the stream carries a comment line, so that
+	// proxies and clients know it alive. Default: 15 s.
 	Keepalive time.Duration
 	// WriteTimeout bounds one write of a response: an event, or a piece of a
 	// body. A client that takes nothing for so long is cut. Default: 30 s.

@@ -65,9 +65,7 @@ func allowWrite(w http.ResponseWriter, d time.Duration) {
 }
 
 // awaitQuietly takes a deadline back while nothing is written: an HTTP/2 stream
-// would be reset when it passes, though nobody is late. An HTTP/1 connection may
-// keep that of its last response, which nothing looks at before the next one
-// sets its own, except an invitation to send the body.
+// would be reset when it passes, though nobody is late.
 func awaitQuietly(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 }

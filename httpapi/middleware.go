@@ -25,9 +25,6 @@ func (a *API) middleware(next http.Handler) http.Handler {
 		began := time.Now()
 		e := &exchange{ResponseWriter: w, timeout: a.config.WriteTimeout}
 		a.setCommon(e.Header(), r)
-		if r.ProtoMajor > 1 || awaitsInvitation(r) {
-			awaitQuietly(w)
-		}
 		if e.in.receive(w, r, a.config.BodyTimeout) {
 			defer e.in.settle() // whatever happens: net/http reads on by itself
 			e.served = *r       // net/http knows its own body by its type

@@ -185,6 +185,44 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	})
 }
 
+// A connection may rest for longer than an answer may take to be written: the
+// deadline of the last one, which net/http takes back, cuts neither the next nor an
+// invitation to send a body.
+func TestAConnectionRestsLongerThanAnAnswerMayTake(t *testing.T) {
+	const timeout = 500 * time.Millisecond
+	s := newService(t, func(c *Config) { c.WriteTimeout = timeout })
+	s.must(http.MethodPut, "/a", "")
+	conn := dial(t, s)
+	answers := bufio.NewReader(conn)
+	for i, text := range []string{
+		"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+		"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+		"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		if i > 0 {
+			time.Sleep(timeout + timeout/4)
+		}
+		head, body, _ := strings.Cut(text, "\r\n\r\n")
+		_, err := io.WriteString(conn, head+"\r\n\r\n"+body)
+		require.NoError(t, err)
+		if body == "" {
+			line, err := answers.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, "HTTP/1.1 100 Continue\r\n", line)
+			_, err = answers.ReadString('\n')
+			require.NoError(t, err)
+			_, err = io.WriteString(conn, "abc")
+			require.NoError(t, err)
+		}
+		response, err := http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+		require.Equal(t, 200, response.StatusCode)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+	}
+}
+
 // A reader that announced a body with its GET is not cut when the time for that
 // body is over.
 func TestLiveReadersOutlastTheTimeForTheirBodies(t *testing.T) {

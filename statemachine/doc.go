@@ -209,6 +209,15 @@
 // rows of its entry, so a reader that waited for index n sees the whole of entry
 // n, and perhaps a part of n+1.
 //
+// # What readers save
+//
+// Beside the canonical state, and of no account for digest and snapshot, the state
+// keeps what spares those who look for work a look at everything: for each page of
+// 256 streams before when none of them is due ([View.Due]) and how often one
+// changed ([RetentionScan]), and the last entry that changed a segment
+// ([View.Segmented]). An extent's offset is not kept: it begins where the one
+// before ends, the first at the start. Of a stream with many, every 64th is.
+//
 // # Snapshots
 //
 // [State.BeginSnapshot] fixes the state at an index without copying it. From

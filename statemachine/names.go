@@ -39,9 +39,13 @@ type bound struct {
 	id   stream.ID
 }
 
+// maxListed bounds the room that is made for a page before its names are found.
+const maxListed = 1024
+
 // page is up to limit names that begin with prefix and come after a name, and
 // whether more follow. It costs what it returns, not what the prefix holds.
 func (n *names) page(prefix, after string, limit int) (page []bound, more bool) {
+	page = make([]bound, 0, min(limit, maxListed))
 	from := prefix
 	if after >= prefix {
 		from = after + "\x00" // the least name above it

@@ -142,6 +142,9 @@ func (v View) List(prefix string, after stream.Name, limit int) (page []Stream, 
 	for limit > 0 {
 		var found []bound
 		found, more = v.s.names.page(prefix, last, limit)
+		if page == nil {
+			page = make([]Stream, 0, len(found))
+		}
 		for _, b := range found {
 			// One that was removed meanwhile is left out.
 			if s, ok := v.Stream(b.id); ok {

@@ -34,7 +34,9 @@
 // Each job runs on a goroutine of its own, one bounded step at a time; compaction
 // gives way before it reads or writes: see [Config.Bandwidth]. Deletes run 8 at a time and at
 // most 1,000 a second. A comparison of bucket and log holds 32 bytes a segment
-// while it runs, retention 65,536 notes of what it need not read again. A step
+// while it runs, retention 65,536 notes of what it need not read again and one for
+// every 256 streams. What nobody uses costs a look at each 256 streams, every second
+// while some can expire and every ten where some may be too old or too many. A step
 // that fails is repeated after a pause that doubles up to a minute, what is
 // wrong with one object holds up no other, and the job's [Status] says why.
 package upkeep

@@ -116,7 +116,8 @@ func (p *part) offset(ordinal uint32) stream.Offset {
 
 // block reads a block of the extent.
 func (j *retain) block(ctx context.Context, p *part, number uint32) (*blobwal.Block, error) {
-	return j.cfg.Cache.Block(ctx, p.segment, p.index.Blocks[number].First)
+	first := p.index.Blocks[number].First
+	return j.cfg.Cache.Block(ctx, p.segment, first, first+1)
 }
 
 // tooMany is the offset from which on an extent has all but at most excess of

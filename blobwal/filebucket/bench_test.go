@@ -68,7 +68,13 @@ func openTest(t testing.TB, dir string) *blob.Bucket {
 // openTapped opens the bucket in dir with tap before every step.
 func openTapped(t testing.TB, dir string, tap func(call) error) *blob.Bucket {
 	t.Helper()
-	driver, err := openBucket(dir, nil, disk{tap: tap})
+	return openOn(t, dir, disk{tap: tap})
+}
+
+// openOn opens the bucket in dir with d for its system calls.
+func openOn(t testing.TB, dir string, d disk) *blob.Bucket {
+	t.Helper()
+	driver, err := openBucket(dir, nil, d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,8 @@ type disk struct {
 	// tap, if set, is called before each call. An error is returned in place of
 	// the call, which is then not made.
 	tap func(call) error
+	// named keeps temporaries from being unnamed where they could be.
+	named bool
 }
 
 // call is one step about to be made.
@@ -54,6 +56,14 @@ func (d disk) create(path string, mode fs.FileMode) (*os.File, error) {
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+}
+
+// createUnnamed makes a file in dir without a name. Its Name is the label.
+func (d disk) createUnnamed(dir, label string, mode fs.FileMode) (*os.File, error) {
+	if err := d.before(stepCreate, label); err != nil {
+		return nil, err
+	}
+	return openUnnamed(dir, label, mode)
 }
 
 func (d disk) write(f *os.File, p []byte) (int, error) {
@@ -105,6 +115,13 @@ func (d disk) link(oldPath, newPath string) error {
 		return err
 	}
 	return os.Link(oldPath, newPath)
+}
+
+func (d disk) linkUnnamed(f *os.File, newPath string) error {
+	if err := d.see(call{step: stepLink, path: newPath, from: f.Name()}); err != nil {
+		return err
+	}
+	return linkUnnamed(f, newPath)
 }
 
 func (d disk) rename(oldPath, newPath string) error {

@@ -18,7 +18,8 @@
 // either unchanged or holds the complete new object; it never holds a part.
 // The order of steps is what guarantees this:
 //
-//  1. create a temporary file in the staging directory, write it;
+//  1. create a temporary file in the staging directory, unnamed if the put is
+//     create-only and the system can (O_TMPFILE), and write it;
 //  2. fsync the file;
 //  3. make sure the containing directory exists, and fsync the parent of each
 //     directory on the way that is not known to be durable;
@@ -55,7 +56,7 @@
 //
 //	<root>/<segment>/<segment>         an object: the key, split at "/", escaped
 //	<root>/.filebucket/<id>.lock       held with flock(2) by an open bucket
-//	<root>/.filebucket/<id>-<number>   a temporary file of that bucket
+//	<root>/.filebucket/<id>-<number>   a temporary file of that bucket, if it has a name
 //
 // Open removes the temporaries of every id whose lock nobody holds, so what a
 // crashed process left goes at the next Open, and what another living process

@@ -27,6 +27,7 @@ type scenario struct {
 	opts   blob.WriterOptions
 	want   []string // the steps, paths below the root, T for the temporary
 	exists bool     // the put must answer that the key exists
+	named  bool     // temporaries have names, also where they need none
 }
 
 const oldContent, newContent = "the old content", "the new content, somewhat longer"
@@ -42,7 +43,26 @@ func put(b *blob.Bucket, key, content string, opts *blob.WriterOptions) error {
 	return b.Upload(ctx, key, strings.NewReader(content), opts)
 }
 
-func scenarios() []scenario {
+// scenarios are every way of a put, with temporaries that have names and, where
+// the system can, with those that have none: nothing of them is to be removed.
+func scenarios(t *testing.T) (all []scenario) {
+	unnamed := canUnnamed(t.TempDir(), "probe")
+	for _, s := range namedScenarios() {
+		if unnamed {
+			without := s
+			if s.opts.IfNotExist {
+				without.want = slices.DeleteFunc(slices.Clone(s.want), func(step string) bool { return step == "unlink T" })
+			}
+			all = append(all, without)
+		}
+		s.named = true
+		s.name += ", named temporaries"
+		all = append(all, s)
+	}
+	return all
+}
+
+func namedScenarios() []scenario {
 	once, over := *createOnly(), *overwrite()
 	typed := blob.WriterOptions{ContentType: "text/plain", IfNotExist: true}
 	return []scenario{
@@ -50,47 +70,47 @@ func scenarios() []scenario {
 			// The common case: one file, one fsync of it, one of its directory.
 			name: "new key", key: "k", opts: once,
 			want: []string{
-				"create T", "write T", "sync-file T", "close T", "open-dir .", "link k", "sync-dir .", "unlink T",
+				"create T", "write T", "sync-file T", "open-dir .", "link k", "sync-dir .", "close T", "unlink T",
 			},
 		},
 		{
 			name: "new key with attributes", key: "k", opts: typed,
 			want: []string{
-				"create T", "write T", "write T", "sync-file T", "close T", "open-dir .", "link k", "sync-dir .", "unlink T",
+				"create T", "write T", "write T", "sync-file T", "open-dir .", "link k", "sync-dir .", "close T", "unlink T",
 			},
 		},
 		{
 			name: "new directories", key: "a/b/k", opts: once,
 			want: []string{
-				"create T", "write T", "sync-file T", "close T",
+				"create T", "write T", "sync-file T",
 				"open-dir .", "mkdir a", "sync-dir .", "open-dir a", "mkdir a/b", "sync-dir a",
-				"open-dir a/b", "link a/b/k", "sync-dir a/b", "unlink T",
+				"open-dir a/b", "link a/b/k", "sync-dir a/b", "close T", "unlink T",
 			},
 		},
 		{
 			name: "directories made by this bucket", before: putOld("a/b/other"), key: "a/b/k", opts: once,
 			want: []string{
-				"create T", "write T", "sync-file T", "close T", "open-dir a/b", "link a/b/k", "sync-dir a/b", "unlink T",
+				"create T", "write T", "sync-file T", "open-dir a/b", "link a/b/k", "sync-dir a/b", "close T", "unlink T",
 			},
 		},
 		{
 			name: "directories of which nothing is known", before: putOld("a/other"), reopen: true, key: "a/k", opts: once,
 			want: []string{
-				"create T", "write T", "sync-file T", "close T",
-				"open-dir .", "mkdir a", "sync-dir .", "open-dir a", "link a/k", "sync-dir a", "unlink T",
+				"create T", "write T", "sync-file T",
+				"open-dir .", "mkdir a", "sync-dir .", "open-dir a", "link a/k", "sync-dir a", "close T", "unlink T",
 			},
 		},
 		{
 			name: "key exists", before: putOld("a/k"), key: "a/k", opts: once, exists: true,
 			want: []string{
-				"create T", "write T", "sync-file T", "close T",
-				"open-dir a", "link a/k", "sync-file a/k", "sync-dir a", "unlink T",
+				"create T", "write T", "sync-file T",
+				"open-dir a", "link a/k", "sync-file a/k", "sync-dir a", "close T", "unlink T",
 			},
 		},
 		{
 			name: "overwrite", before: putOld("a/k"), key: "a/k", opts: over,
 			want: []string{
-				"create T", "write T", "sync-file T", "close T", "open-dir a", "rename a/k", "sync-dir a", "unlink T",
+				"create T", "write T", "sync-file T", "open-dir a", "rename a/k", "sync-dir a", "close T", "unlink T",
 			},
 		},
 	}
@@ -107,13 +127,14 @@ type stage struct {
 func (s scenario) stage(t *testing.T) *stage {
 	t.Helper()
 	st := &stage{dir: t.TempDir(), rec: &recorder{}}
-	st.bucket = openTapped(t, st.dir, st.rec.tap)
+	open := func() *blob.Bucket { return openOn(t, st.dir, disk{tap: st.rec.tap, named: s.named}) }
+	st.bucket = open()
 	if s.before != nil {
 		s.before(t, st.bucket)
 	}
 	if s.reopen {
 		require.NoError(t, st.bucket.Close())
-		st.bucket = openTapped(t, st.dir, st.rec.tap)
+		st.bucket = open()
 	}
 	st.past = st.rec.trace()
 	st.rec.reset(nil)
@@ -139,7 +160,7 @@ func (st *stage) short(trace []call) []string {
 }
 
 func TestPutMakesItsStepsInOrder(t *testing.T) {
-	for _, s := range scenarios() {
+	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			st := s.stage(t)
 			err := put(st.bucket, s.key, newContent, &s.opts)
@@ -161,7 +182,7 @@ func TestPutMakesItsStepsInOrder(t *testing.T) {
 // one out and the model loses it. (Where the key exists, or a former process made
 // the directories, the fsync repeats one whose success is not known here.)
 func TestNoFsyncIsSuperfluous(t *testing.T) {
-	for _, s := range scenarios() {
+	for _, s := range scenarios(t) {
 		if s.exists || s.reopen {
 			continue
 		}
@@ -185,7 +206,7 @@ func TestNoFsyncIsSuperfluous(t *testing.T) {
 // Any step may fail in any put. Then the put does not succeed, the key is as before
 // or complete, no temporary stays, and other keys work.
 func TestAnyStepFails(t *testing.T) {
-	for _, s := range scenarios() {
+	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			for i, step := range s.want {
 				for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
@@ -210,8 +231,8 @@ func (s scenario) failStep(t *testing.T, step int, errno syscall.Errno) {
 	err := put(st.bucket, s.key, newContent, &s.opts)
 	trace := st.rec.trace()
 	failed := trace[step].step
-	if failed == stepUnlink {
-		// The object is durable; the temporary waits for a sweep.
+	if failed == stepClose || failed == stepUnlink {
+		// The object is durable; the temporary may wait for a sweep.
 		require.Equal(t, s.exists, err != nil)
 		require.NoError(t, st.bucket.Close())
 		openTest(t, st.dir)
@@ -249,7 +270,7 @@ func (s scenario) requireWhole(t *testing.T, st *stage) {
 	t.Helper()
 	got, err := st.bucket.ReadAll(ctx, s.key)
 	if gcerrors.Code(err) == gcerrors.NotFound {
-		require.NotContains(t, []string{"key exists", "overwrite"}, s.name)
+		require.NotContains(t, []string{"key exists", "overwrite"}, strings.TrimSuffix(s.name, ", named temporaries"))
 		return
 	}
 	require.NoError(t, err)
@@ -342,7 +363,7 @@ func TestDiskFull(t *testing.T) {
 // A context cancelled at any step before the name is given leaves nothing; one
 // cancelled later does not stop the put half way.
 func TestCancelledPut(t *testing.T) {
-	for _, s := range scenarios() {
+	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			for i := range s.want {
 				s.cancelAt(t, i)

@@ -35,6 +35,14 @@ type staging struct {
 	lock *os.File
 	mode fs.FileMode
 	last atomic.Uint64 // number of the newest temporary
+
+	unnamed bool // files may be made without a name and linked later
+}
+
+// temporary is the file of one put until it is an object.
+type temporary struct {
+	*os.File
+	named bool // in the staging directory
 }
 
 // openStaging sweeps what dead processes left and takes an id. The directory
@@ -49,8 +57,12 @@ func openStaging(d disk, root string, dirMode, fileMode fs.FileMode) (*staging, 
 	}
 	for range maxLockTries {
 		ok, err := s.takeID()
-		if ok || err != nil {
-			return s, err
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			s.unnamed = !d.named && canUnnamed(s.dir, s.id)
+			return s, nil
 		}
 	}
 	return nil, fmt.Errorf("%s: other processes removed a new lock file %d times: is it being cleaned?", s.dir, maxLockTries)
@@ -134,10 +146,35 @@ func (s *staging) sweepID(id string, names []string) error {
 	return s.remove(lockPath)
 }
 
-// create makes a new temporary file.
-func (s *staging) create() (*os.File, error) {
-	name := s.id + "-" + strconv.FormatUint(s.last.Add(1), 10)
-	return s.disk.create(filepath.Join(s.dir, name), s.mode)
+// create makes a new temporary file. One that will be linked, not renamed, needs
+// no name until then: that saves making and removing one, and leaves nothing
+// behind whatever happens.
+func (s *staging) create(toLink bool) (temporary, error) {
+	path := filepath.Join(s.dir, s.id+"-"+strconv.FormatUint(s.last.Add(1), 10))
+	if toLink && s.unnamed {
+		f, err := s.disk.createUnnamed(s.dir, path, s.mode)
+		return temporary{File: f}, err
+	}
+	f, err := s.disk.create(path, s.mode)
+	return temporary{File: f, named: true}, err
+}
+
+// link gives a temporary the name of its object, which must not exist.
+func (s *staging) link(t temporary, path string) error {
+	if t.named {
+		return s.disk.link(t.Name(), path)
+	}
+	return s.disk.linkUnnamed(t.File, path)
+}
+
+// discard drops what is left of a temporary. Whatever its object holds was
+// synced: closing has nothing to lose. If it cannot be removed now, a sweep will
+// do it; after a rename it is gone.
+func (s *staging) discard(t temporary) {
+	_ = s.disk.close(t.File)
+	if t.named {
+		_ = s.remove(t.Name())
+	}
 }
 
 // remove unlinks a temporary. One that is gone already is fine.

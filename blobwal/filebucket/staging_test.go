@@ -26,14 +26,16 @@ func TestMain(m *testing.M) {
 }
 
 // crash puts key a/k in a directory and is killed before the step with a number.
+// Its temporary has a name or, if it can, has none.
 func crash(spec string) {
-	number, dir, _ := strings.Cut(spec, ":")
+	named, rest, _ := strings.Cut(spec, ":")
+	number, dir, _ := strings.Cut(rest, ":")
 	at, err := strconv.Atoi(number)
 	if err != nil {
 		panic(err)
 	}
 	rec := &recorder{}
-	driver, err := openBucket(dir, nil, disk{tap: rec.tap})
+	driver, err := openBucket(dir, nil, disk{tap: rec.tap, named: named == "named"})
 	if err != nil {
 		panic(err)
 	}
@@ -52,13 +54,19 @@ func crash(spec string) {
 // A process killed before any step leaves the key absent or complete, and its
 // temporary goes at the next Open.
 func TestKilledProcess(t *testing.T) {
+	for _, named := range []string{"named", "unnamed"} {
+		t.Run(named, func(t *testing.T) { killAtEveryStep(t, named) })
+	}
+}
+
+func killAtEveryStep(t *testing.T, named string) {
 	for at := 0; ; at++ {
 		dir := t.TempDir()
 		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(os.Environ(), crashEnv+"="+strconv.Itoa(at)+":"+dir)
+		cmd.Env = append(os.Environ(), crashEnv+"="+named+":"+strconv.Itoa(at)+":"+dir)
 		out, err := cmd.CombinedOutput()
 		if err == nil {
-			require.Greater(t, at, 10, "the put has more steps")
+			require.Greater(t, at, 9, "the put has more steps")
 			return // it came to its end: every step had its crash
 		}
 		require.Equal(t, syscall.SIGKILL, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(), "%s", out)
@@ -88,7 +96,7 @@ func TestKilledProcess(t *testing.T) {
 // and files that are not of this package's making.
 func TestSweepSparesTheLiving(t *testing.T) {
 	dir := t.TempDir()
-	living := openTest(t, dir)
+	living := openOn(t, dir, disk{named: true})
 	w, err := living.NewWriter(ctx, "k", createOnly())
 	require.NoError(t, err)
 	_, err = w.Write([]byte("first half, "))
@@ -114,12 +122,12 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	require.Equal(t, "first half, second half", string(got))
 }
 
-// A put that outlives its bucket fails when its temporary was swept; it never
-// reports success for bytes that are gone.
+// A put that outlives its bucket fails when its temporary, which had a name, was
+// swept; it never reports success for bytes that are gone.
 func TestPutAfterItsTemporaryWasSwept(t *testing.T) {
 	dir := t.TempDir()
 	for _, once := range []bool{true, false} {
-		b := openTest(t, dir)
+		b := openOn(t, dir, disk{named: true})
 		opts := createOnly()
 		opts.IfNotExist = once
 		w, err := b.NewWriter(ctx, "k", opts)

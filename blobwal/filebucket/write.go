@@ -23,9 +23,9 @@ type writer struct {
 	attrs      attributes
 	createOnly bool
 
-	file *os.File // the temporary
-	tail tail     // of what was written
-	err  error    // the first failure; after it nothing is published
+	file temporary
+	tail tail  // of what was written
+	err  error // the first failure; after it nothing is published
 }
 
 // NewTypedWriter implements driver.Bucket.
@@ -48,7 +48,7 @@ func (b *bucket) newWriter(ctx context.Context, key string, attrs attributes, cr
 	if err != nil {
 		return nil, &Error{Op: "put", Key: key, Err: err}
 	}
-	file, err := b.staging.create()
+	file, err := b.staging.create(createOnly)
 	if err != nil {
 		return nil, &Error{Op: "put", Key: key, Path: path, Err: err}
 	}
@@ -65,7 +65,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return 0, w.err
 	}
-	n, err := w.bucket.disk.write(w.file, p)
+	n, err := w.bucket.disk.write(w.file.File, p)
 	w.tail.add(p[:n])
 	w.fail(err)
 	return n, w.err
@@ -88,8 +88,7 @@ func (w *writer) Close() error {
 	if w.err == nil {
 		w.fail(w.publish())
 	}
-	// After a rename it is gone. If it cannot be removed now, a sweep will do it.
-	_ = w.bucket.staging.remove(w.file.Name())
+	w.bucket.staging.discard(w.file)
 	return w.err
 }
 
@@ -100,8 +99,7 @@ func (w *writer) fail(err error) {
 	}
 }
 
-// finish completes the temporary file and makes it durable. The file is closed
-// whatever happens.
+// finish completes the temporary file and makes it durable.
 func (w *writer) finish() {
 	if w.err == nil && (!w.attrs.empty() || w.tail.isMagic()) {
 		w.writeTrailer()
@@ -110,15 +108,14 @@ func (w *writer) finish() {
 		w.fail(w.ctx.Err())
 	}
 	if w.err == nil {
-		w.fail(w.bucket.disk.syncFile(w.file))
+		w.fail(w.bucket.disk.syncFile(w.file.File))
 	}
-	w.fail(w.bucket.disk.close(w.file))
 }
 
 func (w *writer) writeTrailer() {
 	trailer, err := w.attrs.encode()
 	if err == nil {
-		_, err = w.bucket.disk.write(w.file, trailer)
+		_, err = w.bucket.disk.write(w.file.File, trailer)
 	}
 	w.fail(err)
 }
@@ -157,7 +154,7 @@ func (w *writer) name() error {
 		}
 		return err
 	}
-	err := w.bucket.disk.link(w.file.Name(), w.path)
+	err := w.bucket.staging.link(w.file, w.path)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}

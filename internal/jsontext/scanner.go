@@ -58,118 +58,114 @@ const freeDepth = 64
 // Value moves over the value that begins at the very next byte. Whether its
 // strings are UTF-8 is only known at the End.
 func (s *Scanner) Value() bool {
+	text, at := s.text, s.pos
 	var open nesting
-	at := s.pos
-	for closed := false; at >= 0; {
-		if closed && open.depth == 0 {
-			s.pos = at
-			return true
+	for {
+		var inside bool
+		if at, inside = s.begin(&open, at); at < 0 {
+			return false
 		}
-		if closed {
-			at, closed = s.next(&open, skipSpace(s.text, at))
-		} else {
-			at, closed = s.begin(&open, at)
+		for !inside { // a value has ended
+			if open.depth == 0 {
+				s.pos = at
+				return true
+			}
+			if at = skipSpace(text, at); at >= len(text) {
+				return false
+			}
+			switch text[at] {
+			case ',':
+				at, inside = skipSpace(text, at+1), true
+			case open.closing:
+				open.pop()
+				at++
+			default:
+				return false
+			}
+			if inside && open.closing == '}' {
+				if at = s.skipKey(at); at < 0 {
+					return false
+				}
+			}
 		}
 	}
-	return false
 }
 
 // begin goes from the beginning of a value to its end, or if it is an array or
-// object that is not empty, to the first value inside. Closed tells which. The
-// place is negative where the text is at fault.
-func (s *Scanner) begin(open *nesting, at int) (to int, closed bool) {
+// object that is not empty, to the first value inside. The place is a fault where
+// there is no value.
+func (s *Scanner) begin(open *nesting, at int) (to int, inside bool) {
 	text := s.text
 	if at >= len(text) {
 		return fault, false
 	}
 	switch text[at] {
 	case '"':
-		return s.skipString(at), true
-	case '{', '[':
-		return s.enter(open, at)
+		return s.skipString(at), false
+	case '{':
+		return s.enter(open, '}', at)
+	case '[':
+		return s.enter(open, ']', at)
 	case 't':
-		return skipWord(text, at, "true"), true
+		return skipWord(text, at, "true"), false
 	case 'f':
-		return skipWord(text, at, "false"), true
+		return skipWord(text, at, "false"), false
 	case 'n':
-		return skipWord(text, at, "null"), true
+		return skipWord(text, at, "null"), false
 	default:
-		return skipNumber(text, at), true
+		return skipNumber(text, at), false
 	}
 }
 
-// enter is begin for arrays and objects.
-func (s *Scanner) enter(open *nesting, at int) (to int, closed bool) {
+// enter is begin for arrays and objects, which end with closing.
+func (s *Scanner) enter(open *nesting, closing byte, at int) (to int, inside bool) {
 	text := s.text
 	if open.depth == s.maxDepth {
 		s.tooDeep = true
 		return fault, false
 	}
-	object := text[at] == '{'
 	at = skipSpace(text, at+1)
-	if at < len(text) && text[at] == closing(object) {
-		return at + 1, true
+	if at < len(text) && text[at] == closing {
+		return at + 1, false
 	}
-	open.push(object)
-	if object {
+	open.push(closing)
+	if closing == '}' {
 		at = s.skipKey(at)
 	}
-	return at, false
+	return at, true
 }
 
-// next goes from behind a value that lies in another to the value after it, or
-// over the end of the one around it, which closes that.
-func (s *Scanner) next(open *nesting, at int) (to int, closed bool) {
-	text, object := s.text, open.object()
-	if at >= len(text) {
-		return fault, false
-	}
-	switch text[at] {
-	case ',':
-		at = skipSpace(text, at+1)
-		if object {
-			at = s.skipKey(at)
-		}
-		return at, false
-	case closing(object):
-		open.depth--
-		return at + 1, true
-	default:
-		return fault, false
-	}
-}
-
-func closing(object bool) byte {
-	if object {
-		return '}'
-	}
-	return ']'
-}
-
-// nesting is what is open around a value: a bit for each level, set for objects.
+// nesting is what is open around a value.
 type nesting struct {
-	depth int
-	outer uint64   // the first levels
-	inner []uint64 // those after them
+	depth   int
+	closing byte     // what ends the innermost; 0 at depth 0
+	outer   uint64   // whether the levels around it are objects, a bit for each
+	inner   []uint64 // the same of those from freeDepth on
 }
 
-func (n *nesting) push(object bool) {
-	word, bit := n.word(n.depth)
-	if object {
-		*word |= bit
-	} else {
-		*word &^= bit
+// push opens an array or object, and pop ends it. The bit of a level is set while
+// another is open in it.
+func (n *nesting) push(closing byte) {
+	if n.depth > 0 {
+		word, bit := n.word(n.depth - 1)
+		if *word &^= bit; n.closing == '}' {
+			*word |= bit
+		}
 	}
 	n.depth++
+	n.closing = closing
 }
 
-// object tells whether the innermost is one; something must be open.
-func (n *nesting) object() bool {
-	if n.depth <= freeDepth {
-		return n.outer>>(n.depth-1)&1 != 0
+func (n *nesting) pop() {
+	n.depth--
+	n.closing = 0
+	if n.depth == 0 {
+		return
 	}
 	word, bit := n.word(n.depth - 1)
-	return *word&bit != 0
+	if n.closing = ']'; *word&bit != 0 {
+		n.closing = '}'
+	}
 }
 
 // word has the bit of a level, counted from 0.

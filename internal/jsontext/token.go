@@ -44,6 +44,15 @@ func (s *Scanner) skipKey(at int) int {
 func (s *Scanner) skipString(at int) int {
 	text, high := s.text, s.high
 	at++
+	if len(text)-at >= 8 { // most keys are short
+		word := binary.LittleEndian.Uint64(text[at:])
+		if found := stops(word); found != 0 {
+			if end := at + bits.TrailingZeros64(found)/8; text[end] == '"' {
+				s.high = high | word
+				return end + 1
+			}
+		}
+	}
 	for {
 		for rest := text[at:]; len(rest) >= 8; rest = rest[8:] {
 			word := binary.LittleEndian.Uint64(rest)

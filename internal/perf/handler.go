@@ -59,6 +59,7 @@ var handlers = map[string]http.HandlerFunc{
 	},
 	"loop": newLoop().ServeHTTP,
 	"idle": serveIdle,
+	"send": sendFromMemory,
 }
 
 // serveBaseline is the process of a baseline. It ends when it is killed.

@@ -18,6 +18,7 @@ var rows = []row{
 	sse1000Row, sse10000Row, idleRow,
 	ingestBinaryRow, ingestJSONRow,
 	stateRow, createsRow, listRow, flatRow, restRow,
+	catchUpFewRow, catchUpManyRow,
 }
 
 func main() {
