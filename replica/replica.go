@@ -36,17 +36,17 @@ type Replica struct {
 	failed     chan struct{}
 
 	// Owned by the loop.
-	state    *statemachine.State
-	applied  commands.Position
-	seq      uint64
-	inFlight *flight
-	agreed   commands.Index       // the last index at which a reported digest agreed
-	fenced   error                // another process registered this node
-	departed bool                 // this node is gone, the state says: it is to register anew
-	joining  commands.Incarnation // the last that it tried to register anew as
-	marked   commands.Position    // the last mark written; zero before KeepMarks
-	snapshot snapshotter
-	learned  time.Duration // when it last asked how far the log is archived
+	state      *statemachine.State
+	applied    commands.Position
+	seq        uint64
+	inFlight   *flight
+	fenced     error                // another process registered this node
+	departed   bool                 // this node is gone, the state says: it is to register anew
+	joining    commands.Incarnation // the last that it tried to register anew as
+	marked     commands.Position    // the last mark written; zero before KeepMarks
+	snapshot   snapshotter
+	comparison comparison
+	learned    time.Duration // when it last asked how far the log is archived
 
 	appliedIndex atomic.Uint64
 	head         atomic.Uint64 // highest index known to be in the log
@@ -219,6 +219,7 @@ func (r *Replica) run(ctx context.Context) {
 	poll := time.NewTicker(r.cfg.Poll)
 	defer poll.Stop()
 	defer r.snapshot.wait()
+	defer func() { r.comparison.release(outcomeUnknown()) }()
 	for ctx.Err() == nil {
 		var err error
 		select {
