@@ -111,7 +111,7 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.writers = writers{current: writer, config: cfg.Writer, settled: make(chan struct{}, 1)}
+	e.writers.begin(writer, cfg.Writer)
 	e.toucher = newToucher(e.replica, cfg.Logger)
 	return e, nil
 }
