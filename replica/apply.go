@@ -147,6 +147,9 @@ func (r *Replica) applyEntry(entry *commands.Entry, row commands.Row) error {
 	}
 	r.applied = row.Position()
 	r.snapshot.applied(len(row.Payload))
+	if r.view.Level() > commands.Level {
+		return levelError(r.view) // what follows means something else by then
+	}
 	if err := r.checkReports(entry, outcome); err != nil {
 		return err
 	}

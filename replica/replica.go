@@ -146,6 +146,12 @@ func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (com
 	return result.Node, result.Epoch, nil
 }
 
+// levelError says which release a log needs that this binary is too old for.
+func levelError(view statemachine.View) error {
+	return fatalf("the cluster runs feature level %d, which came with release %s, and this binary understands %d: run release %s or a newer one",
+		view.Level(), view.Release(), commands.Level, view.Release())
+}
+
 func registrationError(v statemachine.Verdict, self *commands.RegisterNode, view statemachine.View) error {
 	switch v {
 	case statemachine.Accepted:
@@ -154,7 +160,7 @@ func registrationError(v statemachine.Verdict, self *commands.RegisterNode, view
 		cluster, _ := view.Cluster()
 		return fmt.Errorf("the log belongs to cluster %s and the bucket to %s: use the bucket and the database of one cluster", cluster, self.Cluster)
 	case statemachine.LevelTooLow:
-		return fmt.Errorf("the cluster runs feature level %d and this binary understands %d: run a newer release", view.Level(), self.Level)
+		return levelError(view)
 	default:
 		return fmt.Errorf("the log refused the registration of node %d: %v", self.Node, v)
 	}
