@@ -6,10 +6,6 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// Level is the feature level this binary understands. Activate raises the
-// level in force; kinds, rules and formats newer than it are not used.
-const Level uint32 = 1
-
 // Kind is the stable wire number of a command.
 type Kind uint8
 
@@ -269,6 +265,6 @@ func newCommand(kind Kind, version uint64) Command {
 	case KindDepart:
 		return new(Depart)
 	default:
-		return nil
+		return newNext(kind)
 	}
 }

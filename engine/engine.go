@@ -112,7 +112,7 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.writers = writers{current: writer, config: cfg.Writer, settled: make(chan struct{}, 1)}
+	e.writers.begin(writer, cfg.Writer)
 	e.toucher = newToucher(e.replica, cfg.Logger)
 	e.hub.tend = e.tend
 	return e, nil

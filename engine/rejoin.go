@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/commands"
@@ -22,7 +23,9 @@ import (
 //	moving ──old writer empty, its last commit decided──► all that was kept goes
 //	                                                      to the new writer: in force
 type writers struct {
-	mu      sync.Mutex
+	inForce atomic.Pointer[blobwal.Writer] // current, but nil while it moves: what appends look at
+
+	mu      sync.Mutex // guards all below
 	current *blobwal.Writer
 	config  blobwal.WriterConfig // of current
 	moving  chan struct{}        // while it moves: closed when that is over; else nil
@@ -32,6 +35,12 @@ type writers struct {
 	back    []*blobwal.Sealed    // segments of the current epoch that Apply refused, or never will see
 	before  blobwal.Stats        // of the writers before current
 	givenUp []uint64             // sequences of the current epoch to name in the next commit
+}
+
+// begin takes the first writer.
+func (w *writers) begin(writer *blobwal.Writer, config blobwal.WriterConfig) {
+	w.current, w.config, w.settled = writer, config, make(chan struct{}, 1)
+	w.inForce.Store(writer)
 }
 
 // of tells whether an epoch is the one in force. mu is held.
@@ -52,6 +61,7 @@ func (e *Engine) Rejoin(ctx context.Context, identity blobwal.Identity) error {
 	}
 	moved := make(chan struct{})
 	w.moving = moved
+	w.inForce.Store(nil)
 	w.mu.Unlock()
 	defer close(moved)
 
@@ -70,6 +80,7 @@ func (e *Engine) Rejoin(ctx context.Context, identity blobwal.Identity) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.moving = nil
+	defer func() { w.inForce.Store(w.current) }()
 	back := w.back
 	w.back = nil
 	if err != nil {
@@ -95,7 +106,7 @@ func (e *Engine) Rejoin(ctx context.Context, identity blobwal.Identity) error {
 func (e *Engine) again(next *blobwal.Writer, s *blobwal.Sealed) {
 	for _, a := range s.Appends {
 		p := a.Tag.(*pending)
-		var err error = replica.ErrDeparted
+		err := replica.ErrDeparted
 		if !p.left.Load() {
 			err = next.Add(a)
 		}
@@ -127,15 +138,18 @@ func (e *Engine) allDecided(ctx context.Context) error {
 func (e *Engine) add(ctx context.Context, a *blobwal.Append) error {
 	w := &e.writers
 	for {
-		w.mu.Lock()
-		writer, moving := w.current, w.moving
-		w.mu.Unlock()
-		if moving == nil {
+		if writer := w.inForce.Load(); writer != nil {
 			err := writer.Add(a)
-			if err == nil || !w.replaced(writer) {
+			if err == nil || w.inForce.Load() == writer {
 				return err
 			}
 			continue // it was closed because it is another's turn
+		}
+		w.mu.Lock()
+		moving := w.moving
+		w.mu.Unlock()
+		if moving == nil {
+			continue // by now there is one
 		}
 		select {
 		case <-moving:

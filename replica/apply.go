@@ -3,7 +3,6 @@ package replica
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/picomq/picomq/commands"
@@ -148,6 +147,9 @@ func (r *Replica) applyEntry(entry *commands.Entry, row commands.Row) error {
 	}
 	r.applied = row.Position()
 	r.snapshot.applied(len(row.Payload))
+	if r.view.Level() > commands.Level {
+		return levelError(r.view) // what follows means something else by then
+	}
 	if err := r.checkReports(entry, outcome); err != nil {
 		return err
 	}
@@ -194,42 +196,9 @@ func (r *Replica) answerOwn(entry *commands.Entry, outcome *statemachine.Outcome
 		results := proposal.Results
 		for _, it := range items {
 			n := len(it.commands)
-			it.done(Decision{Index: outcome.Index, Time: outcome.Time, Results: results[:n:n]}, nil)
+			r.acknowledge(it, Decision{Index: outcome.Index, Time: outcome.Time, Results: results[:n:n]})
 			results = results[n:]
 		}
 		return
-	}
-}
-
-// checkReports ends the replica when a node's digest disagrees with its own.
-func (r *Replica) checkReports(entry *commands.Entry, outcome *statemachine.Outcome) error {
-	for i := range entry.Proposals {
-		for j, c := range entry.Proposals[i].Commands {
-			report, ok := c.(*commands.Checkpoint)
-			if !ok || j >= len(outcome.Proposals[i].Results) {
-				continue
-			}
-			verdict := outcome.Proposals[i].Results[j].Verdict
-			if verdict == statemachine.Accepted {
-				r.agreed = report.At
-			}
-			if verdict == statemachine.Diverged {
-				return fatalf("the state diverged: node %d reported digest %016x at row %d, which is not this node's; they last agreed at row %d; "+
-					"nothing is acknowledged from a state in doubt", entry.Proposals[i].Origin.Node, uint64(report.Digest), report.At, r.agreed)
-			}
-		}
-	}
-	return nil
-}
-
-// report proposes this node's digest at the fixed indexes.
-func (r *Replica) report() {
-	if r.epoch == 0 || r.applied.Index%statemachine.CheckpointInterval != 0 {
-		return
-	}
-	err := r.Enqueue([]commands.Command{&commands.Checkpoint{At: r.applied.Index, Digest: r.state.Digest()}},
-		func(Decision, error) {})
-	if err != nil && !errors.Is(err, errClosed) {
-		r.cfg.Logger.Warn("the digest of this index was not reported", "index", r.applied.Index, "error", err)
 	}
 }

@@ -30,9 +30,12 @@
 //   - A callback runs on the loop after its entry was applied and published, so
 //     it must not block. Results are acknowledgements: they were computed by
 //     Apply from rows that are in the log.
-//   - When another process registers this node's number, or a report of a digest
-//     disagrees with this state, or a row cannot be read, the replica fails for
-//     good and says why. It never serves on.
+//   - When another process registers this node's number, or a row cannot be read,
+//     the replica fails for good and says why. It never serves on.
+//   - When nodes report different digests of one index, nothing is acknowledged
+//     until more than half of the live ones have reported one digest: those that
+//     have another fail, and keep their state in the bucket for inspection. When
+//     none has a majority all fail.
 //
 // # Starting
 //

@@ -33,6 +33,9 @@ func (r *Replica) install(ctx context.Context) error {
 			return err
 		}
 	}
+	if view := from.state.View(); view.Level() > commands.Level {
+		return levelError(view)
+	}
 	r.state, r.applied = from.state, from.at
 	r.appliedIndex.Store(uint64(from.at.Index))
 	if from.snapshot {

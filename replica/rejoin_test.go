@@ -162,6 +162,35 @@ func TestASuccessorEndsANodeThatIsGone(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsGoneMayBeTooOld when it comes back: then it says what it needs.
+func TestANodeThatIsGoneMayBeTooOld(t *testing.T) {
+	c := newCluster(t)
+	log := c.log.Peer()
+	var frozen atomic.Bool
+	log.Before = func(ctx context.Context, _ string) error {
+		for frozen.Load() && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	}
+	r := c.start(c.config(log), 0)
+	newer, err := replica.Open(t.Context(), c.config(c.log.Peer()))
+	require.NoError(t, err)
+	defer newer.Close()
+	_, _, err = newer.Register(t.Context(), commands.RegisterNode{Cluster: testCluster, Incarnation: commands.Incarnation{0xee}, Level: commands.Level + 1})
+	require.NoError(t, err)
+	activate := &commands.Activate{Level: commands.Level + 1, Release: "v9"}
+	require.Equal(t, statemachine.LevelRefused, propose(t, newer, activate).Results[0].Verdict)
+	frozen.Store(true)
+	depart(t, newer, r)
+	activated := make(chan struct{}) // which the binary under test, as newer is, too, does not survive
+	require.NoError(t, newer.Enqueue([]commands.Command{activate}, func(replica.Decision, error) { close(activated) }))
+	<-activated
+	frozen.Store(false)
+	<-r.Failed()
+	require.ErrorContains(t, r.Err(), "run release v9 or a newer one")
+}
+
 func TestANodeThatEndsSaysSo(t *testing.T) {
 	c := newCluster(t)
 	cfg, starts := c.rejoining()

@@ -36,17 +36,17 @@ type Replica struct {
 	failed     chan struct{}
 
 	// Owned by the loop.
-	state    *statemachine.State
-	applied  commands.Position
-	seq      uint64
-	inFlight *flight
-	agreed   commands.Index       // the last index at which a reported digest agreed
-	fenced   error                // another process registered this node
-	departed bool                 // this node is gone, the state says: it is to register anew
-	joining  commands.Incarnation // the last that it tried to register anew as
-	marked   commands.Position    // the last mark written; zero before KeepMarks
-	snapshot snapshotter
-	learned  time.Duration // when it last asked how far the log is archived
+	state      *statemachine.State
+	applied    commands.Position
+	seq        uint64
+	inFlight   *flight
+	fenced     error                // another process registered this node
+	departed   bool                 // this node is gone, the state says: it is to register anew
+	joining    commands.Incarnation // the last that it tried to register anew as
+	marked     commands.Position    // the last mark written; zero before KeepMarks
+	snapshot   snapshotter
+	comparison comparison
+	learned    time.Duration // when it last asked how far the log is archived
 
 	appliedIndex atomic.Uint64
 	head         atomic.Uint64 // highest index known to be in the log
@@ -146,6 +146,12 @@ func (r *Replica) Register(ctx context.Context, self commands.RegisterNode) (com
 	return result.Node, result.Epoch, nil
 }
 
+// levelError says which release a log needs that this binary is too old for.
+func levelError(view statemachine.View) error {
+	return fatalf("the cluster runs feature level %d, which came with release %s, and this binary understands %d: run release %s or a newer one",
+		view.Level(), view.Release(), commands.Level, view.Release())
+}
+
 func registrationError(v statemachine.Verdict, self *commands.RegisterNode, view statemachine.View) error {
 	switch v {
 	case statemachine.Accepted:
@@ -154,7 +160,7 @@ func registrationError(v statemachine.Verdict, self *commands.RegisterNode, view
 		cluster, _ := view.Cluster()
 		return fmt.Errorf("the log belongs to cluster %s and the bucket to %s: use the bucket and the database of one cluster", cluster, self.Cluster)
 	case statemachine.LevelTooLow:
-		return fmt.Errorf("the cluster runs feature level %d and this binary understands %d: run a newer release", view.Level(), self.Level)
+		return levelError(view)
 	default:
 		return fmt.Errorf("the log refused the registration of node %d: %v", self.Node, v)
 	}
@@ -224,6 +230,7 @@ func (r *Replica) run(ctx context.Context) {
 	poll := time.NewTicker(r.cfg.Poll)
 	defer poll.Stop()
 	defer r.snapshot.wait()
+	defer func() { r.comparison.release(outcomeUnknown()) }()
 	for ctx.Err() == nil {
 		var err error
 		select {

@@ -88,7 +88,7 @@ func (s *State) applyCommand(n *node, command commands.Command, out *Result) {
 	case *commands.Activate:
 		out.Verdict = s.activate(m)
 	default:
-		out.Verdict = Invalid
+		out.Verdict = s.applyNext(command)
 	}
 }
 

@@ -7,6 +7,10 @@ import (
 
 // create makes a stream under a free name.
 func (s *State) create(m *commands.Create, out *AppendResult) {
+	if s.nextRefuses(m) {
+		out.Verdict = Invalid
+		return
+	}
 	h, ok := s.mayCreate(m, m.Closed, out)
 	if !ok {
 		return

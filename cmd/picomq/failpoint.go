@@ -22,6 +22,7 @@ import (
 // failpointVariable names the point at which this process kills itself:
 // "after-put:N", between a durable put and the proposal of its commit, or
 // "after-commit:N", between an applied commit and its answers, at the N-th pass.
+// At "freeze-after-put:N" it only stops, until it is sent SIGCONT.
 const failpointVariable = "PICOMQ_FAILPOINT"
 
 // hasteVariable, when set, makes small and quick what bounds log and bucket, so
@@ -77,26 +78,38 @@ func failpoints() (afterPut, afterCommit func(), err error) {
 	}
 	switch point {
 	case "after-put":
-		return killAtPass(n), nil, nil
+		return atPass(n, kill), nil, nil
+	case "freeze-after-put":
+		return atPass(n, freeze), nil, nil
 	case "after-commit":
-		return nil, killAtPass(n), nil
+		return nil, atPass(n, kill), nil
 	default:
 		return nil, nil, badFailpoint(text)
 	}
 }
 
 func badFailpoint(text string) error {
-	return fmt.Errorf("%s=%q: want after-put:N or after-commit:N with N of at least 1", failpointVariable, text)
+	return fmt.Errorf("%s=%q: want after-put:N, freeze-after-put:N or after-commit:N with N of at least 1", failpointVariable, text)
 }
 
-// killAtPass kills the process, without any goodbye, at the n-th call.
-func killAtPass(n int64) func() {
+// atPass does something at the n-th call.
+func atPass(n int64, do func()) func() {
 	var passes atomic.Int64
 	return func() {
-		if passes.Add(1) != n {
-			return
+		if passes.Add(1) == n {
+			do()
 		}
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // the signal may arrive a moment later; nothing happens meanwhile
 	}
+}
+
+// kill ends the process without any goodbye.
+func kill() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // the signal may arrive a moment later; nothing happens meanwhile
+}
+
+// freeze stops the process, all of it, until it is woken.
+func freeze() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	time.Sleep(50 * time.Millisecond) // likewise
 }

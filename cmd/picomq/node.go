@@ -128,23 +128,7 @@ func (n *node) register(ctx context.Context, folder string, wanted wish) (blobwa
 	if err := n.replica.KeepMarks(ctx); err != nil {
 		return blobwal.Identity{}, err
 	}
-	return identity, n.activate(ctx)
-}
-
-// activate switches on the feature level that this binary brings, when every
-// registered node understands it.
-func (n *node) activate(ctx context.Context) error {
-	view := n.replica.View()
-	if view.Level() >= commands.Level {
-		return nil
-	}
-	for _, other := range view.Nodes() {
-		if !other.Gone && other.Level < commands.Level {
-			return nil
-		}
-	}
-	_, err := n.replica.Propose(ctx, &commands.Activate{Level: commands.Level, Release: version})
-	return err
+	return identity, nil
 }
 
 // putDeadline is how long a segment is tried to be stored. With the log's own
@@ -204,6 +188,7 @@ func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	n.keepCombining(ctx)
+	n.background.Go(func() { n.keepActivating(ctx) })
 	n.background.Go(func() { n.upkeep.Run(ctx) })
 	n.background.Go(func() { n.heartbeat(ctx, min(heartbeatEvery, c.nodeTimeout/beatsPerTimeout)) })
 	n.background.Go(func() { n.probe(ctx) })

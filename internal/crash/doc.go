@@ -37,6 +37,12 @@
 // (inherit.go). Followers tail each shared stream as events and keep what they
 // saw (follower.go).
 //
+// # How a server is paused
+//
+// A test of its own stops one of two processes on Postgres between the put of a
+// segment and its commit, until it was taken for gone and the object deleted, and
+// then wakes it (pause_test.go).
+//
 // # How the server dies
 //
 // A third of the kills come from outside, after a random number of

@@ -20,6 +20,7 @@ type claim struct {
 const (
 	markArea     = "applied/"
 	archiveArea  = "archive/"
+	keptArea     = "diverged/" // states that nodes ended with
 	markerArea   = "marker/"
 	snapshotArea = "snapshots/"
 	segmentArea  = "wal/"
@@ -52,7 +53,7 @@ func (c *checker) identity(ctx context.Context) error {
 func (c *checker) layout(ctx context.Context) error {
 	root := c.cluster.String() + "/"
 	expected := map[string]bool{blobwal.IdentityKey: true, root: true, root + "0000/": true}
-	for _, area := range []string{markArea, archiveArea, markerArea, snapshotArea, segmentArea} {
+	for _, area := range []string{markArea, archiveArea, keptArea, markerArea, snapshotArea, segmentArea} {
 		expected[c.area(area)] = true
 	}
 	for _, folder := range []string{"", root, root + "0000/"} {
@@ -69,6 +70,17 @@ func (c *checker) layout(ctx context.Context) error {
 				c.unknown(o.Key, "PicoMQ has no such key")
 			}
 		}
+	}
+	return c.keptStates(ctx)
+}
+
+// keptStates names the states that nodes ended with because others had another.
+func (c *checker) keptStates(ctx context.Context) error {
+	for o, err := range list(ctx, c.Bucket, c.area(keptArea), "") {
+		if err != nil {
+			return err
+		}
+		c.warn(Diverged, o.Key, "delete it once it was looked into", "a node ended because its state was not that of the others, and kept it here")
 	}
 	return nil
 }
