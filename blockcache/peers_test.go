@@ -155,7 +155,7 @@ func TestAReaderDoesNotWaitForAPeerLongerThanItWants(t *testing.T) {
 		}
 		cancel()
 	}()
-	_, err := r.Block(ctx, segment, 0, 0+1)
+	_, err := r.Block(ctx, segment, 0, 1)
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
 	close(peer.answered)
 }

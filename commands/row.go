@@ -126,13 +126,14 @@ type Heartbeat struct {
 	Address, Release string
 	Applied          Index
 	At               stream.Time // database time, set by the log
+	AgeMs            int64       // since then when it was read, by the same clock; set by the log
 }
 
-// Lease is the right to do something, and until when by the database's clock.
+// Lease is the right to do something.
 type Lease struct {
-	Name    string
-	Holder  Holder
-	Expires stream.Time
+	Name   string
+	Holder Holder
+	LeftMs int64 // until it runs out, by the database's clock; negative: it did
 }
 
 // Holder is who holds a lease: one process start of a node.

@@ -65,6 +65,7 @@ func (l *Log) Heartbeats(ctx context.Context) (list []commands.Heartbeat, err er
 	defer cancel()
 	rows, err := l.reader.NewSelect().Model((*nodeRow)(nil)).
 		Column("node", "epoch", "incarnation", "address", "release", "applied", "at_ms").
+		ColumnExpr("(?) - at_ms", bun.Safe(l.dialect.now)).
 		Where("log = 0").Order("node").Rows(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list heartbeats: %w", err)
@@ -73,7 +74,7 @@ func (l *Log) Heartbeats(ctx context.Context) (list []commands.Heartbeat, err er
 	for rows.Next() {
 		var h commands.Heartbeat
 		var incarnation []byte
-		if err := rows.Scan(&h.Node, &h.Epoch, &incarnation, &h.Address, &h.Release, &h.Applied, &h.At); err != nil {
+		if err := rows.Scan(&h.Node, &h.Epoch, &incarnation, &h.Address, &h.Release, &h.Applied, &h.At, &h.AgeMs); err != nil {
 			return nil, fmt.Errorf("list heartbeats: %w", err)
 		}
 		copy(h.Incarnation[:], incarnation)

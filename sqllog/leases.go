@@ -10,7 +10,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/picomq/picomq/commands"
-	"github.com/picomq/picomq/stream"
 )
 
 type leaseRow struct {
@@ -83,25 +82,26 @@ func (l *Log) LeaseHolder(ctx context.Context, name string) (by commands.Holder,
 	return by, true, nil
 }
 
-// Leases lists who holds what, by name, also of leases that ran out, and tells
-// the database's time: whoever compares a time that the log recorded with the
-// present takes that one.
-func (l *Log) Leases(ctx context.Context) (held []commands.Lease, now stream.Time, err error) {
+// Leases lists who holds what, by name, also of leases that ran out.
+func (l *Log) Leases(ctx context.Context) ([]commands.Lease, error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	var rows []leaseRow
-	err = l.reader.NewSelect().Model(&rows).Column("name", "node", "epoch", "expires_ms").Where("log = 0").Order("name").Scan(ctx)
-	if err == nil {
-		err = l.reader.NewSelect().ColumnExpr("?", bun.Safe(l.dialect.now)).Scan(ctx, (*int64)(&now))
+	var rows []struct {
+		Name   string
+		Node   int64
+		Epoch  int64
+		LeftMs int64
 	}
+	err := l.reader.NewSelect().Model((*leaseRow)(nil)).
+		Column("name", "node", "epoch").ColumnExpr("expires_ms - (?) AS left_ms", bun.Safe(l.dialect.now)).
+		Where("log = 0").Order("name").Scan(ctx, &rows)
 	if err != nil {
-		return nil, 0, fmt.Errorf("list the leases: %w", err)
+		return nil, fmt.Errorf("list the leases: %w", err)
 	}
-	for i := range rows {
-		held = append(held, commands.Lease{
-			Name: rows[i].Name, Expires: stream.Time(rows[i].ExpiresMs),
-			Holder: commands.Holder{Node: commands.NodeID(rows[i].Node), Epoch: commands.Epoch(rows[i].Epoch)},
-		})
+	held := make([]commands.Lease, len(rows))
+	for i, r := range rows {
+		holder := commands.Holder{Node: commands.NodeID(r.Node), Epoch: commands.Epoch(r.Epoch)}
+		held[i] = commands.Lease{Name: r.Name, Holder: holder, LeftMs: r.LeftMs}
 	}
-	return held, now, nil
+	return held, nil
 }

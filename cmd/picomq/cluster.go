@@ -22,7 +22,7 @@ func (n *node) describe(ctx context.Context, label string) (wire.Cluster, error)
 	if err := n.replica.Sync(ctx); err != nil {
 		return unavailable(err)
 	}
-	leases, now, err := n.log.Leases(ctx)
+	leases, err := n.log.Leases(ctx)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -40,16 +40,16 @@ func (n *node) describe(ctx context.Context, label string) (wire.Cluster, error)
 	}
 	for _, l := range leases {
 		described.Leases = append(described.Leases, wire.Lease{
-			Name: l.Name, Node: uint32(l.Holder.Node), Epoch: uint64(l.Holder.Epoch), ExpiresMs: int64(l.Expires) - int64(now),
+			Name: l.Name, Node: uint32(l.Holder.Node), Epoch: uint64(l.Holder.Epoch), ExpiresMs: l.LeftMs,
 		})
 	}
 	for _, known := range view.Nodes() {
-		described.Nodes = append(described.Nodes, describeNode(&known, beats, head, now))
+		described.Nodes = append(described.Nodes, describeNode(&known, beats, head))
 	}
 	return described, nil
 }
 
-func describeNode(known *statemachine.Node, beats []commands.Heartbeat, head commands.Index, now stream.Time) wire.Node {
+func describeNode(known *statemachine.Node, beats []commands.Heartbeat, head commands.Index) wire.Node {
 	shown := wire.Node{
 		Node: uint32(known.Node), Epoch: uint64(known.Epoch), State: wire.NodeSilent,
 		Address: known.Address, Release: known.Release, Level: known.Level,
@@ -58,7 +58,7 @@ func describeNode(known *statemachine.Node, beats []commands.Heartbeat, head com
 		if beat.Node != known.Node || beat.Epoch != known.Epoch {
 			continue
 		}
-		applied, lag, age := uint64(beat.Applied), uint64(max(head, beat.Applied)-beat.Applied), max(0, int64(now)-int64(beat.At))
+		applied, lag, age := uint64(beat.Applied), uint64(max(head, beat.Applied)-beat.Applied), max(0, beat.AgeMs)
 		shown.Applied, shown.Lag, shown.BeatMs = &applied, &lag, &age
 		if age <= silentAfter.Milliseconds() {
 			shown.State = wire.NodeLive

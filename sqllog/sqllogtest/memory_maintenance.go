@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/picomq/picomq/commands"
-	"github.com/picomq/picomq/stream"
 )
 
 type lease struct {
@@ -91,18 +90,18 @@ func (m *Memory) AcquireLease(ctx context.Context, name string, by commands.Hold
 	return true, nil
 }
 
-// Leases lists who holds what, by name, and tells the time.
-func (m *Memory) Leases(ctx context.Context) (held []commands.Lease, now stream.Time, err error) {
+// Leases lists who holds what, by name.
+func (m *Memory) Leases(ctx context.Context) (held []commands.Lease, err error) {
 	end, err := m.begin(ctx, "leases")
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer end()
 	for _, name := range slices.Sorted(maps.Keys(m.shared.leases)) {
 		l := m.shared.leases[name]
-		held = append(held, commands.Lease{Name: name, Holder: l.by, Expires: stream.Time(l.expires)})
+		held = append(held, commands.Lease{Name: name, Holder: l.by, LeftMs: l.expires - m.now()})
 	}
-	return held, stream.Time(m.now()), nil
+	return held, nil
 }
 
 // LeaseHolder is who has a lease that has not run out.
@@ -167,7 +166,11 @@ func (m *Memory) Heartbeats(ctx context.Context) ([]commands.Heartbeat, error) {
 		return nil, err
 	}
 	defer end()
-	return slices.SortedFunc(maps.Values(m.shared.heartbeats), func(a, b commands.Heartbeat) int {
+	list := slices.SortedFunc(maps.Values(m.shared.heartbeats), func(a, b commands.Heartbeat) int {
 		return cmp.Compare(a.Node, b.Node)
-	}), nil
+	})
+	for i := range list {
+		list[i].AgeMs = m.now() - int64(list[i].At)
+	}
+	return list, nil
 }

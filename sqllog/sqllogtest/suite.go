@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/commands"
-	"github.com/picomq/picomq/stream"
 )
 
 // Log is everything a command log does.
@@ -35,7 +34,7 @@ type Log interface {
 
 	AcquireLease(ctx context.Context, name string, by commands.Holder, ttl time.Duration) (bool, error)
 	ReleaseLease(ctx context.Context, name string, by commands.Holder) error
-	Leases(ctx context.Context) (held []commands.Lease, now stream.Time, err error)
+	Leases(ctx context.Context) ([]commands.Lease, error)
 	LeaseHolder(ctx context.Context, name string) (by commands.Holder, held bool, err error)
 	Beat(ctx context.Context, h commands.Heartbeat) error
 	Heartbeats(ctx context.Context) ([]commands.Heartbeat, error)
