@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/picomq/picomq/commands"
@@ -41,6 +42,8 @@ type comparison struct {
 	doubt   *ballot        // the oldest difference that is not decided
 	agreed  commands.Index // the last at which another node's digest was this one's
 	held    []func(error)  // answers that wait for the decision
+
+	doubtful atomic.Bool // doubt is not nil; read by all
 }
 
 // of is the ballot of an index.
@@ -76,6 +79,7 @@ func (c *comparison) note(node, self commands.NodeID, report *commands.Checkpoin
 	}
 	if b.differs && c.doubt == nil {
 		c.doubt = b
+		c.doubtful.Store(true)
 	}
 	if !b.differs && node != self {
 		c.agreed = max(c.agreed, report.At)
@@ -157,6 +161,7 @@ func (r *Replica) trust(b *ballot) {
 			return // judged with the next entry
 		}
 	}
+	c.doubtful.Store(false)
 	c.release(nil)
 }
 

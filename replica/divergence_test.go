@@ -169,3 +169,45 @@ func TestATieEndsAll(t *testing.T) {
 	require.True(t, found)
 	propose(t, again, create("c"))
 }
+
+// While nodes differ no snapshot is confirmed: a replay by the same binary would
+// repeat its fault.
+func TestNoSnapshotIsConfirmedInDoubt(t *testing.T) {
+	c := newCluster(t)
+	quiet := c.log.Peer()
+	var silent atomic.Bool
+	speak := make(chan struct{})
+	quiet.Before = func(_ context.Context, call string) error {
+		if call == "append" && silent.Load() {
+			<-speak
+		}
+		return nil
+	}
+	cfg := c.config(c.log.Peer())
+	one := c.start(cfg, 0)
+	c.start(c.config(quiet), 0)
+	misread := misreading{c.log.Peer()}
+	faulty := c.config(misread)
+	faulty.SnapshotBytes = 1 << 10
+	bad := c.start(faulty, 0)
+	propose(t, one, create("a"))
+	silent.Store(true)
+	toCheckpoint(t, one)
+	require.Eventually(t, func() bool { return reports(t, c.log) == 2 }, 30*time.Second, time.Millisecond)
+	head, err := c.log.Head(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, bad.WaitApplied(t.Context(), head.Index))
+	before := one.Applied()
+	for range 100 {
+		require.NoError(t, one.Enqueue([]commands.Command{&commands.Tick{}}, func(replica.Decision, error) {}))
+	}
+	require.NoError(t, bad.WaitApplied(t.Context(), before+1))
+	close(speak)
+	<-bad.Failed()
+	bad.Close()
+	list, err := c.log.Snapshots(t.Context())
+	require.NoError(t, err)
+	for _, s := range list {
+		require.False(t, s.Confirmed && s.Index > head.Index, "row %d", s.Index)
+	}
+}

@@ -160,6 +160,9 @@ func (r *Replica) confirm(ctx context.Context, s commands.Snapshot, at commands.
 	if _, _, err := r.load(ctx, s); err != nil {
 		return fmt.Errorf("read snapshot %s back: %w", s.Key, err)
 	}
+	if r.comparison.doubtful.Load() { // a replay here repeats what a faulty binary does
+		return fmt.Errorf("confirm snapshot %d: nodes report different digests; it stays unconfirmed", s.Index)
+	}
 	if err := r.log.ConfirmSnapshot(ctx, s.Index); err != nil {
 		return fmt.Errorf("confirm snapshot %d: %w", s.Index, err)
 	}

@@ -57,7 +57,7 @@ default_pool_size = 40
 	})
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	require.Eventually(t, func() bool {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", address)
 		if err == nil {
 			_ = conn.Close()
 		}
