@@ -1,10 +1,12 @@
 package blobwal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
@@ -89,6 +91,12 @@ func ReadObject(ctx context.Context, bucket *blob.Bucket, key string, size uint6
 	return object, index, nil
 }
 
+// rangeBuffer is how much of a range is read at once, before it is cut into blocks:
+// one large read costs less than many, and lets a disk run at its full speed.
+const rangeBuffer = 1 << 20
+
+var rangeBuffers = sync.Pool{New: func() any { return new([rangeBuffer]byte) }}
+
 // ReadBlocks reads blocks [from, to) of a segment with one ranged get and
 // decodes them. Each has memory of its own. On an error the blocks before the
 // one that is wrong are returned with it. Errors are as in [ReadIndex].
@@ -104,10 +112,14 @@ func ReadBlocks(ctx context.Context, bucket *blob.Bucket, key string, index *Ind
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	buffer := rangeBuffers.Get().(*[rangeBuffer]byte)
+	defer rangeBuffers.Put(buffer)
+	n, _ := io.ReadFull(r, buffer[:min(end-start, rangeBuffer)]) // what failed fails again below
+	source := io.MultiReader(bytes.NewReader(buffer[:n]), r)
 	blocks = make([]*Block, 0, len(infos))
 	for _, info := range infos {
 		data := make([]byte, info.Length)
-		if err := fill(r, key, info.Position, data); err != nil {
+		if err := fill(source, key, info.Position, data); err != nil {
 			return blocks, err
 		}
 		block, err := DecodeBlock(info, data)
