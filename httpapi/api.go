@@ -29,6 +29,8 @@ type API struct {
 	bodies      atomic.Int64 // bytes of request bodies in memory now
 	requests    requestIDs
 
+	// retiring is set once Retire was called.
+	retiring atomic.Bool
 	// draining is done once Drain was called. Live readers watch it.
 	draining context.Context
 	drain    context.CancelFunc
@@ -54,6 +56,16 @@ func New(config Config) (*API, error) {
 
 // Handler serves both protocols.
 func (a *API) Handler() http.Handler { return a.handler }
+
+// Retire has every answer from now on end its connection: a client or balancer
+// that keeps connections makes its next one elsewhere, if it can, and is not about
+// to use an old one when this server closes it. Connections that nobody uses are
+// left alone, since a request may be on its way on any of them. So are those of
+// HTTP/2, where requests that come while one ends have to be sent again:
+// [http.Server.Shutdown] ends these.
+//
+// Call it when readiness begins to fail, some time before Drain.
+func (a *API) Retire() { a.retiring.Store(true) }
 
 // Drain ends every live reader cleanly, and from now on those that come: long
 // polls answer as if their time were over, event streams end after their last

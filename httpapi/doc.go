@@ -9,6 +9,8 @@
 //	api, err := httpapi.New(httpapi.Config{Streams: engine})
 //	server := &http.Server{Handler: api.Handler()}
 //	…
+//	api.Retire()                // answers end their connections from now on
+//	…
 //	api.Drain()                 // ends live readers
 //	server.Shutdown(ctx)        // then waits for what is left
 //

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type exchange struct {
 	body    *buffer       // the same once it was read; nil when it is not to be used again
 	served  http.Request  // the request with that body; zero without one
 	timeout time.Duration // of the first write; longer responses take more
+	last    *atomic.Bool  // the connection is to end with it: [API.Retire]; nil over HTTP/2
 	status  int           // 0 until the header is written
 	written int64
 	held    int64 // bytes that the request's body takes in memory, counted in API.bodies
@@ -33,6 +35,9 @@ func (e *exchange) WriteHeader(status int) {
 	if e.status == 0 && status >= http.StatusOK {
 		e.status = status
 		e.in.settle()
+		if e.last != nil && e.last.Load() {
+			e.Header().Set("Connection", "close")
+		}
 		allowWrite(e.ResponseWriter, e.timeout)
 	}
 	e.ResponseWriter.WriteHeader(status)

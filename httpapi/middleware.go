@@ -24,6 +24,9 @@ func (a *API) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		e := &exchange{ResponseWriter: w, timeout: a.config.WriteTimeout}
+		if r.ProtoMajor == 1 {
+			e.last = &a.retiring
+		}
 		a.setCommon(e.Header(), r)
 		if e.in.receive(w, r, a.config.BodyTimeout) {
 			defer e.in.settle() // whatever happens: net/http reads on by itself

@@ -102,6 +102,7 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 	select {
 	case <-ctx.Done():
 		s.ready.Store(false)
+		s.api.Retire()
 		n.logger.Info("stopping: not ready any more, then draining requests", "drain", c.drain.String())
 		select {
 		case <-time.After(c.drain): // balancers notice, and send the rest elsewhere
