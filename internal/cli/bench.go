@@ -36,7 +36,8 @@ so that a stalled server is charged for all who had to wait.
 costs at least without a server: a file put and synced and one SQLite commit,
 one after the other. It is a fair comparison when DIR is on the server's disk.
 
-A signal ends the load early; what was measured is still reported.`,
+A signal ends the load early; what was measured is still reported. The exit code
+is 1 when an append or a live reader failed, which the report counts.`,
 		Example: `  picomq bench
   picomq bench --connections 256 --streams 10000 --size 1000 --readers 64
   picomq bench --rate 5000 --duration 1m --json > result.json
@@ -80,10 +81,17 @@ func bench(cmd *cobra.Command, c loadgen.Config, asJSON bool) error {
 	if report.Appends == 0 && cmd.Context().Err() != nil {
 		return context.Canceled // nothing was measured
 	}
-	if !asJSON {
-		return report.Write(cmd.OutOrStdout())
+	if err := printReport(cmd.OutOrStdout(), report, asJSON); err != nil {
+		return err
 	}
-	encoder := json.NewEncoder(cmd.OutOrStdout())
+	return report.Failed() // it was measured, and a script must hear of it
+}
+
+func printReport(w io.Writer, report *loadgen.Report, asJSON bool) error {
+	if !asJSON {
+		return report.Write(w)
+	}
+	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(report)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -469,4 +470,21 @@ func TestBench(t *testing.T) {
 	require.Empty(t, page.Streams)
 	_, set := os.LookupEnv("PICOMQ_BASELINE")
 	require.False(t, set, "the tests expect no variables of picomq")
+}
+
+// TestABenchOfWhichAppendsFailedFails, with what it measured.
+func TestABenchOfWhichAppendsFailedFails(t *testing.T) {
+	s := newShell(t)
+	var appends atomic.Int64
+	s.server.Intercept(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPost && appends.Add(1)%2 == 0 {
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	r := s.run("", "bench", "--duration", "100ms", "--connections", "1", "--streams", "1")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.out, "appends failed: 503: ")
+	require.Regexp(t, `^picomq: [0-9]+ appends failed\n$`, r.err)
 }

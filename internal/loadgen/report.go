@@ -40,6 +40,29 @@ type Report struct {
 	Baseline *Baseline `json:"baseline,omitempty"`
 }
 
+// Failed is nil when every append was acknowledged and every live reader was
+// served; else it counts those that were not.
+func (r *Report) Failed() error {
+	appends, readers := sum(r.Failures), sum(r.ReaderFailures)
+	switch {
+	case appends > 0 && readers > 0:
+		return fmt.Errorf("%d appends failed, and %d times a live reader did", appends, readers)
+	case appends > 0:
+		return fmt.Errorf("%d appends failed", appends)
+	case readers > 0:
+		return fmt.Errorf("live readers failed %d times", readers)
+	default:
+		return nil
+	}
+}
+
+func sum(counts map[string]int64) (all int64) {
+	for _, n := range counts {
+		all += n
+	}
+	return all
+}
+
 // Latency is percentiles in milliseconds.
 type Latency struct {
 	P50  float64 `json:"p50"`
