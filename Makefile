@@ -18,9 +18,9 @@ MONTH ?= 1000000
 BENCH ?= .
 ROWS ?= .
 COUNT ?= 1
-# Packages that `unit`, `race`, `microbench` and `cover` look at. The crash test has a target of its own: it drives the
-# binary from outside, so the go command cannot know when its cached result is out of date.
-PKG ?= $(shell go list ./... | grep -v /internal/crash$$)
+# Packages that `unit`, `race`, `microbench` and `cover` look at. These tests have targets of their own: they drive the
+# binary from outside, so the go command cannot know when a cached result is out of date.
+PKG ?= $(shell go list ./... | grep -v -e /internal/crash$$ -e /internal/rolling$$)
 
 export CGO_ENABLED ?= 0
 
@@ -47,12 +47,13 @@ docker: ## Build the container image picomq:VERSION
 ##@ Test
 
 .PHONY: test
-test: setup unit conformance crash soak ## Run every test: units, both databases, protocol suite, real clients, kill -9, soak
+test: setup unit conformance crash rolling soak ## Run every test: units, both databases, protocol suite, real clients, kill -9, restarts, soak
 	@echo
 	@echo "make test: all passed"
 	@echo "  - Go tests of $$(go list ./... | wc -l) packages, the SQL log on SQLite and on PostgreSQL"
 	@echo "  - the official Durable Streams suite but for subscriptions, the TypeScript client, a browser, HTTP/1.1, HTTP/2 and curl through restarts"
 	@echo "  - $(KILLS) kills of the server under load, nothing acknowledged lost"
+	@echo "  - three nodes restarted one after the other under load, without a request that failed"
 	@echo "  - $(SOAK) of nodes that crash while everything else fails now and then, nothing lost and nothing left over"
 
 .PHONY: setup
@@ -74,6 +75,10 @@ conformance: setup build ## Run the official suite against one node and three, a
 .PHONY: crash
 crash: build ## Kill the server KILLS times under load and check every acknowledged record
 	cd internal/crash && go test -count=1 -kills $(KILLS)
+
+.PHONY: rolling
+rolling: ## Restart every node of a cluster under load, behind balancers, and look for requests that failed
+	cd internal/rolling && ../../scripts/with-postgres go test -count=1
 
 .PHONY: soak
 soak: ## Let nodes live under faults and crashes for SOAK, and check every read and what is left at the end
