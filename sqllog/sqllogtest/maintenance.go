@@ -141,7 +141,7 @@ func testHeartbeats(t *testing.T, b Backend) {
 }
 
 func withoutTimes(list []commands.Heartbeat) []commands.Heartbeat {
-		list[i].At, list[i].AgeMs = 0, 0
+	for i := range list {
 		list[i].At, list[i].AgeMs = 0, 0
 	}
 	return list
