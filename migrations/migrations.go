@@ -37,6 +37,39 @@ func (e *NewerSchemaError) Error() string {
 	return fmt.Sprintf("the database's schema has migration %s, this binary knows them up to %s: run a release at least as new as the one that migrated it", e.Unknown, e.Known)
 }
 
+// OlderSchemaError says that the database lacks migrations of this binary.
+type OlderSchemaError struct {
+	Needs string // the newest migration of this binary
+}
+
+// Error names the version and what to do.
+func (e *OlderSchemaError) Error() string {
+	return fmt.Sprintf("the database's schema is older than migration %s: use the release that wrote it, or let \"picomq serve\" of this one bring it up to date", e.Needs)
+}
+
+// Check finds out whether this binary can use the database as it is, and changes
+// nothing. Its error is a [*NewerSchemaError] when the database has migrations that
+// this binary lacks, an [*OlderSchemaError] the other way round, and another one
+// when it has none.
+func Check(ctx context.Context, db *bun.DB) error {
+	known, err := discover(db.Dialect().Name())
+	if err != nil {
+		return err
+	}
+	there, err := hasTables(ctx, db)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return fmt.Errorf("there is no command log in the database, which has no table %s", appliedTable)
+	}
+	if _, pending, err := compare(ctx, newMigrator(db, known), known); err != nil || !pending {
+		return err
+	}
+	sorted := known.Sorted()
+	return &OlderSchemaError{Needs: sorted[len(sorted)-1].Name}
+}
+
 // Run applies the migrations that the database lacks; when there are none it
 // changes nothing, and needs no right to. On Postgres any number of processes
 // may run it at once: an advisory lock, which the server releases when its
@@ -51,12 +84,7 @@ func Run(ctx context.Context, db *bun.DB, create func(context.Context) error) er
 	if err != nil {
 		return err
 	}
-	migrator := migrate.NewMigrator(db, known,
-		migrate.WithTableName(appliedTable),
-		migrate.WithLocksTableName(locksTable),
-		// Otherwise a migration counts as applied before it ran, and one that
-		// failed is never tried again.
-		migrate.WithMarkAppliedOnSuccess(true))
+	migrator := newMigrator(db, known)
 	return guard(ctx, db, func() error {
 		there, err := hasTables(ctx, db)
 		if err != nil {
@@ -76,6 +104,15 @@ func Run(ctx context.Context, db *bun.DB, create func(context.Context) error) er
 		}
 		return apply(ctx, migrator, there)
 	})
+}
+
+func newMigrator(db *bun.DB, known *migrate.Migrations) *migrate.Migrator {
+	return migrate.NewMigrator(db, known,
+		migrate.WithTableName(appliedTable),
+		migrate.WithLocksTableName(locksTable),
+		// Otherwise a migration counts as applied before it ran, and one that
+		// failed is never tried again.
+		migrate.WithMarkAppliedOnSuccess(true))
 }
 
 // apply runs what is pending. The tables that it is noted in are made first

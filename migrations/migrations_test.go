@@ -89,6 +89,26 @@ func TestRunRefusesANewerSchema(t *testing.T) {
 	})
 }
 
+func TestCheckChangesNothing(t *testing.T) {
+	eachDialect(t, func(t *testing.T, folder string, db *bun.DB) {
+		require.ErrorContains(t, migrations.Check(t.Context(), db), "no command log")
+		assert.Empty(t, column(t, db, tables[folder]))
+		require.NoError(t, migrations.Run(t.Context(), db, nil))
+		require.NoError(t, migrations.Check(t.Context(), db))
+		_, err := db.ExecContext(t.Context(), "DELETE FROM picomq_migrations WHERE name = (SELECT max(name) FROM picomq_migrations)")
+		require.NoError(t, err)
+		before := column(t, db, "SELECT name FROM picomq_migrations")
+		var older *migrations.OlderSchemaError
+		require.ErrorAs(t, migrations.Check(t.Context(), db), &older)
+		assert.NotContains(t, before, older.Needs)
+		assert.Equal(t, before, column(t, db, "SELECT name FROM picomq_migrations"))
+		_, err = db.ExecContext(t.Context(), "INSERT INTO picomq_migrations (id, name, group_id) VALUES (99, '29990101000000', 9)")
+		require.NoError(t, err)
+		var newer *migrations.NewerSchemaError
+		require.ErrorAs(t, migrations.Check(t.Context(), db), &newer)
+	})
+}
+
 func TestAnEmptyDatabaseIsCreatedOnlyWithConsent(t *testing.T) {
 	eachDialect(t, func(t *testing.T, folder string, db *bun.DB) {
 		refusal := errors.New("not here")

@@ -30,6 +30,11 @@ type Options struct {
 	// error is Open's, and nothing is written then. No other process makes them
 	// meanwhile. Nil: they are made.
 	Create func(context.Context) error
+	// ReadOnly opens a log that is there and changes nothing in it: it is not
+	// migrated, an older schema is a [*migrations.OlderSchemaError], and whatever
+	// would write fails. On Postgres the rights to read are enough. A SQLite file is
+	// locked all the same.
+	ReadOnly bool
 }
 
 // Log is one cluster's command log. All methods are safe for concurrent use.

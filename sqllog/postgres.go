@@ -101,7 +101,8 @@ func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) 
 	return l, l.listen(ctx, config, channel)
 }
 
-// preparePostgres checks and migrates a database, and returns its notification
+// preparePostgres checks a database and migrates it unless it is only to be read,
+// and returns its notification
 // channel. It has a pool of its own: the log's connections need the tables.
 func preparePostgres(ctx context.Context, config *pgx.ConnConfig, options Options) (channel string, err error) {
 	if err := checkSessions(ctx, config, options.Timeout); err != nil {
@@ -118,6 +119,9 @@ func preparePostgres(ctx context.Context, config *pgx.ConnConfig, options Option
 	// Before the tables: without a schema there is nowhere to make them.
 	if channel, err = channelOf(ctx, db); err != nil {
 		return "", err
+	}
+	if options.ReadOnly {
+		return channel, migrations.Check(ctx, db)
 	}
 	if err := migrations.Run(ctx, db, options.Create); err != nil {
 		return "", err

@@ -72,7 +72,7 @@ const sqliteNow = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)"
 // openSQLite opens the log in the file that the URL's part after the scheme
 // names.
 func openSQLite(ctx context.Context, name string, options Options) (l *Log, err error) {
-	path, err := sqlitePath(name)
+	path, err := sqlitePath(name, !options.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,10 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 		return l, err
 	}
 	l.onClose(lock.Unlock)
-	if l.writer, err = l.sqlitePool(path, 1); err != nil {
+	if options.ReadOnly {
+		return l, l.onlyRead(ctx, path)
+	}
+	if l.writer, err = l.sqlitePool(path, "rwc", 1, readWrite...); err != nil {
 		return l, err
 	}
 	if err := checkSQLite(ctx, l.writer); err != nil {
@@ -100,18 +103,37 @@ func openSQLite(ctx context.Context, name string, options Options) (l *Log, err 
 	if err := syncNames(path); err != nil {
 		return l, err
 	}
+	if err := l.prepareInsert(ctx, path); err != nil {
+		return l, err
+	}
+	l.reader, err = l.sqlitePool(path, "rwc", ReaderPoolSize, append([]string{"query_only(1)"}, readWrite...)...)
+	return l, err
+}
+
+// onlyRead opens a file that is there. Nothing but reading works then.
+func (l *Log) onlyRead(ctx context.Context, path string) (err error) {
+	if l.reader, err = l.sqlitePool(path, "ro", ReaderPoolSize); err != nil {
+		return err
+	}
+	l.writer = l.reader
+	if err := migrations.Check(ctx, l.reader); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return l.prepareInsert(ctx, path) // which then fails when it is run
+}
+
+func (l *Log) prepareInsert(ctx context.Context, path string) (err error) {
 	if l.prepared, err = l.writer.DB.PrepareContext(ctx, sqliteInsert); err != nil {
-		return l, fmt.Errorf("%s: prepare the appending statement: %w", path, err)
+		return fmt.Errorf("%s: prepare the appending statement: %w", path, err)
 	}
 	l.onClose(l.prepared.Close)
-	l.reader, err = l.sqlitePool(path, ReaderPoolSize, "query_only(1)")
-	return l, err
+	return nil
 }
 
 // sqlitePath is the absolute path that a URL names, with links resolved, so
 // that a file has one lock by whatever name it is opened. The folder is
-// created when it is missing.
-func sqlitePath(name string) (string, error) {
+// created when it is missing, if asked for.
+func sqlitePath(name string, create bool) (string, error) {
 	if name == "" || strings.HasSuffix(name, "/") || name == ":memory:" {
 		return "", fmt.Errorf("sqlite://%s names no file: write sqlite://PATH", name)
 	}
@@ -122,8 +144,10 @@ func sqlitePath(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sqlite://%s: %w", name, err)
 	}
-	if err := createFolder(filepath.Dir(path)); err != nil {
-		return "", fmt.Errorf("sqlite://%s: %w", name, err)
+	if create {
+		if err := createFolder(filepath.Dir(path)); err != nil {
+			return "", fmt.Errorf("sqlite://%s: %w", name, err)
+		}
 	}
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		return resolved, nil
@@ -194,23 +218,27 @@ func lockFile(path string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// sqlitePool opens connections to the file and has them closed with the log.
-func (l *Log) sqlitePool(path string, size int, pragmas ...string) (*bun.DB, error) {
+// readWrite are the settings of connections to a file that may be written to.
+var readWrite = []string{
+	// Before the first page is written, or it is ignored: see shrinkSQLite.
+	"auto_vacuum(INCREMENTAL)",
+	"journal_mode(WAL)",
+	"synchronous(FULL)",
+	// Beyond the disk's cache on macOS; ignored elsewhere.
+	"fullfsync(1)",
+	"checkpoint_fullfsync(1)",
+}
+
+// sqlitePool opens connections to the file, in a mode of SQLite's, and has them
+// closed with the log.
+func (l *Log) sqlitePool(path, mode string, size int, pragmas ...string) (*bun.DB, error) {
 	// Less than a call's own time, so that a file that is busy answers so, which
 	// says that nothing was written, and is not interrupted, which does not.
 	busy := l.timeout * 2 / 3
 	query := url.Values{
-		"_pragma": append([]string{
-			"busy_timeout(" + strconv.FormatInt(busy.Milliseconds(), 10) + ")",
-			// Before the first page is written, or it is ignored: see shrinkSQLite.
-			"auto_vacuum(INCREMENTAL)",
-			"journal_mode(WAL)",
-			"synchronous(FULL)",
-			// Beyond the disk's cache on macOS; ignored elsewhere.
-			"fullfsync(1)",
-			"checkpoint_fullfsync(1)",
-		}, pragmas...),
+		"_pragma": append([]string{"busy_timeout(" + strconv.FormatInt(busy.Milliseconds(), 10) + ")"}, pragmas...),
 		"_txlock": {"immediate"},
+		"mode":    {mode},
 	}
 	pool, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+query.Encode())
 	if err != nil {

@@ -38,7 +38,7 @@ func fsckCommand() *cobra.Command {
 		Long: `Check the command log, the bucket, and that they agree: snapshots, archive,
 streams, and every segment that streams have records in, byte by byte. What is
 wrong is printed, a line each: how bad it is, the object, what it is, what to do.
-Nothing is changed without --repair, which deletes objects that provably nothing
+Nothing is changed, and an older schema not migrated, without --repair, which deletes objects that provably nothing
 will ever refer to, and nothing else.
 
 A log in SQLite can be checked while no server has it open. One in Postgres can be
@@ -102,7 +102,7 @@ func (c *check) check(cmd *cobra.Command) (report *fsck.Report, err error) {
 	if err := c.exists(); err != nil {
 		return nil, err
 	}
-	log, err := sqllog.Open(ctx, c.metaURL, sqllog.Options{})
+	log, err := sqllog.Open(ctx, c.metaURL, sqllog.Options{ReadOnly: !c.fsck.Repair})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.metaFlag, err)
 	}

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -172,6 +174,41 @@ func TestFsckRefuses(t *testing.T) {
 	entries, err := os.ReadDir(empty)
 	require.NoError(t, err)
 	require.Empty(t, entries, "nothing was made where nothing was")
+}
+
+// TestFsckLeavesTheLogAsItIs: that of a server which was killed, and one whose
+// schema is older, which it says how to check.
+func TestFsckLeavesTheLogAsItIs(t *testing.T) {
+	data := t.TempDir()
+	server := launch(t, data, nil)
+	say(t, server.URL, "append", "--create", "a")
+	require.NoError(t, server.Kill())
+	<-server.Exited()
+	log := filepath.Join(data, logFile)
+	kept := func() (files []string) {
+		for _, name := range []string{log, log + "-wal"} {
+			content, err := os.ReadFile(name)
+			require.NoError(t, err)
+			files = append(files, string(content))
+		}
+		return files
+	}
+	before := kept()
+	for range 2 {
+		r := runFsck(t, "--data", data)
+		require.Zero(t, r.code, r)
+		require.True(t, slices.Equal(before, kept()), "the files are as they were")
+	}
+
+	db, err := sql.Open("sqlite", log)
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), "DELETE FROM picomq_migrations WHERE name = (SELECT max(name) FROM picomq_migrations)")
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	r := runFsck(t, "--data", data)
+	require.Equal(t, 3, r.code)
+	requireOneLine(t, r.err)
+	require.Contains(t, r.err, `let "picomq serve" of this one bring it up to date`)
 }
 
 // TestManyOrphansAreSummedUp: for people. For programs each has a line.
