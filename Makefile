@@ -14,13 +14,15 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZTIME ?= 50000x
 KILLS ?= 10
 SOAK ?= 2m
+CHAOS ?= 2m
+SEED ?= 0
 MONTH ?= 1000000
 BENCH ?= .
 ROWS ?= .
 COUNT ?= 1
 # Packages that `unit`, `race`, `microbench` and `cover` look at. These tests have targets of their own: they drive the
 # binary from outside, so the go command cannot know when a cached result is out of date.
-PKG ?= $(shell go list ./... | grep -v -e /internal/crash$$ -e /internal/rolling$$)
+PKG ?= $(shell go list ./... | grep -v -e /internal/crash$$ -e /internal/rolling$$ -e /internal/chaos$$)
 
 export CGO_ENABLED ?= 0
 
@@ -47,7 +49,7 @@ docker: ## Build the container image picomq:VERSION
 ##@ Test
 
 .PHONY: test
-test: setup unit conformance crash rolling soak ## Run every test: units, both databases, protocol suite, real clients, kill -9, restarts, soak
+test: setup unit conformance crash rolling soak chaos ## Run every test: units, both databases, protocol suite, real clients, kill -9, restarts, soak, chaos
 	@echo
 	@echo "make test: all passed"
 	@echo "  - Go tests of $$(go list ./... | wc -l) packages, the SQL log on SQLite and on PostgreSQL"
@@ -55,6 +57,7 @@ test: setup unit conformance crash rolling soak ## Run every test: units, both d
 	@echo "  - $(KILLS) kills of the server under load, nothing acknowledged lost"
 	@echo "  - three nodes restarted one after the other under load, without a request that failed"
 	@echo "  - $(SOAK) of nodes that crash while everything else fails now and then, nothing lost and nothing left over"
+	@echo "  - $(CHAOS) of three nodes that are killed, frozen and cut off from a database that crashes, every answer explained"
 
 .PHONY: setup
 setup: conformance/node_modules/.package-lock.json ## Install what the tests need and is missing
@@ -83,6 +86,11 @@ rolling: ## Restart every node of a cluster under load, behind balancers, and lo
 .PHONY: soak
 soak: ## Let nodes live under faults and crashes for SOAK, and check every read and what is left at the end
 	cd internal/soak && go test -count=1 -timeout 0 -run TestNothingIsLost -soak $(SOAK)
+
+.PHONY: chaos
+chaos: ## Kill, freeze and cut off three nodes and their PostgreSQL for CHAOS, and check every answer (SEED=n repeats the faults)
+	scripts/install-missing postgresql
+	cd internal/chaos && go test -count=1 -timeout 0 -chaos $(CHAOS) -seed $(SEED)
 
 .PHONY: month
 month: ## Live through a simulated month with MONTH streams

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/replica"
@@ -17,11 +18,11 @@ type combiner struct {
 }
 
 // combine prepares it; what is returned is nil where nodes do not reach each other.
-func (n *node) combine(c *config) replica.Combiner {
+func (n *node) combine(c *config, now func() time.Time) replica.Combiner {
 	if c.clusterListen == "" || n.log.Exclusive() {
 		return nil
 	}
-	n.combiner.local = combine.New(n.log, nil)
+	n.combiner.local = combine.New(n.log, now)
 	n.combiner.router = combine.NewRouter(n.combiner.local, toPeers{n}, n.logger)
 	return n.combiner.router
 }

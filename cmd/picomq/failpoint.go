@@ -34,6 +34,23 @@ const hasteVariable = "PICOMQ_HASTE"
 // reads it: "put=20ms,get=20ms,straggle=0.01:500ms,seed=1".
 const faultsVariable = "PICOMQ_BUCKET_FAULTS"
 
+// skewVariable says how far this node's clock is ahead, or with a minus behind,
+// wherever it tells the log or a stream the time: "-3s".
+const skewVariable = "PICOMQ_CLOCK_SKEW"
+
+// clock is the node's clock, if it is told to be wrong.
+func clock() (func() time.Time, error) {
+	text := os.Getenv(skewVariable)
+	if text == "" {
+		return time.Now, nil
+	}
+	skew, err := time.ParseDuration(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", skewVariable, err)
+	}
+	return func() time.Time { return time.Now().Add(skew) }, nil
+}
+
 // spoil makes a bucket misbehave, if told so. Closing what it returns closes the
 // bucket.
 func spoil(bucket *blob.Bucket) (*blob.Bucket, error) {

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"time"
+
 	"gocloud.dev/blob"
 
 	"github.com/picomq/picomq/replica"
@@ -15,6 +17,9 @@ func failpoints() (afterPut, afterCommit func(), err error) { return nil, nil, n
 
 // spoil leaves the bucket as it is, likewise.
 func spoil(bucket *blob.Bucket) (*blob.Bucket, error) { return bucket, nil }
+
+// clock is the machine's, likewise.
+func clock() (func() time.Time, error) { return time.Now, nil }
 
 // hasten and hastenUpkeep do nothing, likewise.
 func hasten(*replica.Config)      {}

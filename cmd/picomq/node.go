@@ -68,7 +68,11 @@ func startNode(ctx context.Context, c *config, address string) (_ *node, err err
 	if err := n.openLog(ctx, c); err != nil {
 		return nil, err
 	}
-	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows, Combiner: n.combine(c)}
+	now, err := clock()
+	if err != nil {
+		return nil, err
+	}
+	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Now: now, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows, Combiner: n.combine(c, now)}
 	hasten(&log)
 	n.replica, err = replica.Open(ctx, log)
 	if err != nil {
@@ -78,7 +82,7 @@ func startNode(ctx context.Context, c *config, address string) (_ *node, err err
 	if err != nil {
 		return nil, err
 	}
-	if err := n.startEngine(c, identity); err != nil {
+	if err := n.startEngine(c, identity, now); err != nil {
 		return nil, err
 	}
 	if err := n.startUpkeep(c, identity); err != nil {
@@ -136,7 +140,7 @@ func (n *node) register(ctx context.Context, folder string, wanted wish) (blobwa
 // segment was not stored is told so, and not that nobody knows.
 const putDeadline = 20 * time.Second
 
-func (n *node) startEngine(c *config, identity blobwal.Identity) error {
+func (n *node) startEngine(c *config, identity blobwal.Identity, now func() time.Time) error {
 	var err error
 	n.cache, err = blockcache.New(blockcache.Config{
 		Bucket: n.bucket, Cluster: identity.Cluster, Peers: n.peersOf(c, identity.Cluster), TailBytes: int(c.cacheBytes / 2), BlockBytes: int(c.cacheBytes / 2), Logger: n.logger,
@@ -149,7 +153,7 @@ func (n *node) startEngine(c *config, identity blobwal.Identity) error {
 		return err
 	}
 	n.engine, err = engine.New(engine.Config{
-		Replica: n.replica, Hub: n.hub, Cache: n.cache, Logger: n.logger, LocalReads: c.reads == "local", InFlightBytes: c.inFlight(),
+		Replica: n.replica, Hub: n.hub, Cache: n.cache, Logger: n.logger, Now: now, LocalReads: c.reads == "local", InFlightBytes: c.inFlight(),
 		MaxExtents: c.maxExtents,
 		Writer: blobwal.WriterConfig{
 			Bucket: n.bucket, Identity: identity, Interval: c.walInterval, Pace: c.walPace, Slots: c.walUploads, Hedge: c.walHedge == "on",

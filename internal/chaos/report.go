@@ -1,0 +1,57 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Report is what happened in a run.
+type Report struct {
+	Rounds    int
+	Streams   int
+	Records   int64 // in the end
+	Calls     int64 // to those streams, reads included
+	Unknown   int64 // of them without an answer that tells the outcome
+	Visits    int64 // connections of followers
+	Undecided int   // streams whose check took too long
+	Faults    map[string]int
+	Pairs     int // second nodes that failed while one did
+	Orphans   int // objects in the bucket in the end that nothing refers to
+
+	stillness *stillness
+}
+
+func (r *Report) add(m *misfortune) {
+	if r.Faults == nil {
+		r.Faults = map[string]int{}
+	}
+	for f, n := range m.counts {
+		if n > 0 {
+			r.Faults[fault(f).String()] += n
+		}
+	}
+	r.Pairs += m.pairs
+}
+
+// Stillness is the longest time that no node accepted a write though the
+// database and at least one node were up.
+func (r *Report) Stillness() time.Duration { return r.stillness.most() }
+
+// String tells it in a few lines.
+func (r *Report) String() string {
+	var befell []string
+	for f := range faults {
+		if n := r.Faults[f.String()]; n > 0 {
+			befell = append(befell, fmt.Sprintf("%v %d", f, n))
+		}
+	}
+	text := fmt.Sprintf("%d calls to %d streams, %d of them with an unknown outcome; %d records; %d connections of followers; %d objects that nothing refers to\n"+
+		"faults: %s; %d of them on a second node",
+		r.Calls, r.Streams, r.Unknown, r.Records, r.Visits, r.Orphans, strings.Join(befell, ", "), r.Pairs)
+	if r.stillness != nil {
+		text += fmt.Sprintf("\n%d writes of the probe accepted; longest time without one, while one was possible: %v\nby the last fault before: %v",
+			r.stillness.accepted, r.Stillness().Round(time.Millisecond), r.stillness)
+	}
+	return text
+}
