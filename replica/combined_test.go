@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -141,6 +142,31 @@ func TestALostTailIsNobodyElses(t *testing.T) {
 	}
 	refused.Wait()
 	require.NoError(t, good.Err())
+}
+
+// refusing is the combiner of a node that sees another log than its proposer: that
+// of another cluster, or of a server that was left behind by a failover.
+type refusing struct{ err error }
+
+func (r refusing) Insert(context.Context, commands.Insert) (commands.Row, error) {
+	return commands.Row{}, r.err
+}
+
+// What another node's log says ends nobody: a node believes its own.
+func TestARefusalOfAnotherNodeIsNotTheLogs(t *testing.T) {
+	for _, err := range []error{
+		&commands.LostTailError{Applied: commands.Position{Index: 9, Row: 1}}, &commands.TruncatedError{After: 1, First: 9},
+		commands.ErrDamaged, errors.New("permission denied"),
+	} {
+		t.Run(err.Error(), func(t *testing.T) {
+			c := newCluster(t)
+			cfg := c.config(c.log)
+			cfg.Combiner = refusing{err}
+			r := c.start(cfg, 0)
+			propose(t, r, create("a"))
+			require.NoError(t, r.Err())
+		})
+	}
 }
 
 // BenchmarkNodes is how many proposals of 16 appenders each some nodes get
