@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/picomq/picomq/commands"
@@ -34,6 +36,8 @@ type Combiner struct {
 	log Log
 	now func() time.Time
 
+	rows, parts, others atomic.Uint64 // see Stats
+
 	mu      sync.Mutex
 	waiting []*request
 	busy    bool // a goroutine inserts, and takes what waits when it has done so
@@ -58,6 +62,27 @@ func New(log Log, now func() time.Time) *Combiner {
 		now = time.Now
 	}
 	return &Combiner{log: log, now: now}
+}
+
+// Stats is what a combiner inserted since it was made.
+type Stats struct {
+	Rows   uint64 // of this node's own proposals, of others', or both
+	Parts  uint64 // in them: Parts/Rows is how many proposers share a row
+	Others uint64 // parts that other nodes asked for
+}
+
+// Stats is a snapshot.
+func (c *Combiner) Stats() Stats {
+	return Stats{Rows: c.rows.Load(), Parts: c.parts.Load(), Others: c.others.Load()}
+}
+
+// InsertForOther is Insert for another node.
+func (c *Combiner) InsertForOther(ctx context.Context, in commands.Insert) (commands.Row, error) {
+	row, err := c.Insert(ctx, in)
+	if err == nil {
+		c.others.Add(1)
+	}
+	return row, err
 }
 
 // Insert inserts what one proposer asks for, in a row of its own or with others,
@@ -98,7 +123,7 @@ func (c *Combiner) withdraw(r *request) bool {
 	defer c.mu.Unlock()
 	for i, other := range c.waiting {
 		if other == r {
-			c.waiting = append(c.waiting[:i:i], c.waiting[i+1:]...)
+			c.waiting = slices.Delete(c.waiting, i, i+1)
 			return true
 		}
 	}
@@ -147,7 +172,9 @@ func (c *Combiner) take() []*request {
 		origins[in.Origin] = true
 		n++
 	}
-	batch := c.waiting[:n:n]
+	// The array keeps nothing of what is done: a payload may be megabytes.
+	batch := slices.Clone(c.waiting[:n])
+	clear(c.waiting[:n])
 	c.waiting = c.waiting[n:]
 	if n == 0 {
 		c.busy = false
@@ -210,6 +237,8 @@ func (c *Combiner) append(in commands.Insert) (commands.Row, error) {
 	if err != nil {
 		return commands.Row{}, err
 	}
+	c.rows.Add(1)
+	c.parts.Add(uint64(max(len(in.Parts), 1)))
 	return RowOf(&in, at), nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -189,7 +188,7 @@ func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 	defer local.Close()
 	defer other.Close()
 	transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
-	r := combine.NewRouter(local, transport, slog.New(slog.DiscardHandler))
+	r := combine.NewRouter(local, transport, combine.RouterConfig{})
 	_, err := r.Insert(t.Context(), insert(1, 1))
 	require.ErrorIs(t, err, commands.ErrNotSent, "nobody is known")
 
@@ -221,13 +220,59 @@ func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 	require.ErrorIs(t, err, commands.ErrNotSent, "what is known is too old")
 }
 
+// A node that never answers, though it renews its lease, costs less and less.
+func TestWhoNeverAnswersIsAskedLessAndLess(t *testing.T) {
+	log := sqllogtest.NewMemory()
+	local, other := combine.New(log, nil), combine.New(log, nil)
+	defer local.Close()
+	defer other.Close()
+	transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
+	now, observed := time.Unix(1e9, 0), 0
+	r := combine.NewRouter(local, transport, combine.RouterConfig{Now: func() time.Time { return now }, Observe: func(time.Duration) { observed++ }})
+	seq := uint64(0)
+	minutes := func(n int) {
+		for range n * 60 {
+			seq++
+			r.Learn(holder(1), holder(2), now)
+			_, _ = r.Insert(t.Context(), insert(1, seq))
+			now = now.Add(time.Second)
+		}
+	}
+	lost := fmt.Errorf("%w: the answer was lost", commands.ErrUnknown)
+	transport.fail.Store(&lost)
+	minutes(10)
+	first := transport.asked.Load()
+	require.Less(t, first, int64(20))
+	require.Equal(t, combine.RouterStats{Alone: 600}, r.Stats())
+	require.EqualValues(t, first, observed)
+	transport.fail.Store(nil)
+	minutes(2)
+	require.Greater(t, transport.asked.Load(), first+60, "it is back")
+	require.Equal(t, uint64(720), r.Stats().ByOthers+r.Stats().Alone)
+}
+
+func TestWhatIsInsertedIsCounted(t *testing.T) {
+	g := newGate()
+	c := combine.New(g, nil)
+	defer c.Close()
+	answers := pile(t, g, c, insert(1, 1), insert(2, 1))
+	for _, a := range answers {
+		require.NoError(t, (<-a).err)
+	}
+	_, err := c.InsertForOther(t.Context(), insert(3, 1))
+	require.NoError(t, err)
+	_, err = c.InsertForOther(t.Context(), insert(3, 1))
+	require.Error(t, err)
+	require.Equal(t, combine.Stats{Rows: 3, Parts: 4, Others: 1}, c.Stats())
+}
+
 func TestOneRouterHasTheLease(t *testing.T) {
 	log := sqllogtest.NewMemory()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	c := combine.New(log, nil)
 	defer c.Close()
-	r := combine.NewRouter(c, &remote{}, slog.New(slog.DiscardHandler))
+	r := combine.NewRouter(c, &remote{}, combine.RouterConfig{})
 	go func() {
 		defer close(done)
 		r.Keep(ctx, log, func() commands.Holder { return commands.Holder{Node: 1, Epoch: 1} })
