@@ -57,7 +57,7 @@ func TestOneNodeInsertsForAll(t *testing.T) {
 		time.Sleep(time.Millisecond) // a commit, behind which others come together
 		return nil
 	}
-	combiner := combine.New(log, nil)
+	combiner := combine.New(log)
 	way := &unreliable{Combiner: combiner}
 	var nodes []*replica.Replica
 	for range 4 {
@@ -120,7 +120,7 @@ func TestOneNodeInsertsForAll(t *testing.T) {
 // A node of which the log lost what it applied is refused alone.
 func TestALostTailIsNobodyElses(t *testing.T) {
 	c := newCluster(t)
-	combiner := combine.New(c.log.Peer(), nil)
+	combiner := combine.New(c.log.Peer())
 	defer combiner.Close()
 	cfg := c.config(c.log.Peer())
 	cfg.Combiner = combiner
@@ -185,7 +185,7 @@ func benchmarkNodes(b *testing.B, nodes int, shared bool) {
 	defer func() { require.NoError(b, bucket.Close()) }()
 	var combiner *combine.Combiner
 	if shared {
-		combiner = combine.New(d.Open(b), nil)
+		combiner = combine.New(d.Open(b))
 		defer combiner.Close()
 	}
 	var replicas []*replica.Replica

@@ -25,7 +25,7 @@ func (n *node) combine(c *config) replica.Combiner {
 	if c.clusterListen == "" || n.log.Exclusive() {
 		return nil
 	}
-	n.combiner.local = combine.New(n.log, nil)
+	n.combiner.local = combine.New(n.log)
 	n.combiner.wait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "picomq_log_insert_wait_seconds", Help: "Time that whoever inserts for all took for an insert of this node.",
 		Buckets: prometheus.ExponentialBucketsRange(0.0001, 10, 16),

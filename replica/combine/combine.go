@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/picomq/picomq/commands"
-	"github.com/picomq/picomq/stream"
 )
 
 const (
@@ -34,7 +33,6 @@ type Log interface {
 // concurrent use.
 type Combiner struct {
 	log Log
-	now func() time.Time
 
 	rows, parts, others atomic.Uint64 // see Stats
 
@@ -56,13 +54,8 @@ type answer struct {
 	err error
 }
 
-// New makes a combiner. now is its clock; nil: time.Now. Close it.
-func New(log Log, now func() time.Time) *Combiner {
-	if now == nil {
-		now = time.Now
-	}
-	return &Combiner{log: log, now: now}
-}
+// New makes a combiner. Close it.
+func New(log Log) *Combiner { return &Combiner{log: log} }
 
 // Stats is what a combiner inserted since it was made.
 type Stats struct {
@@ -186,7 +179,7 @@ func (c *Combiner) take() []*request {
 // of them, and answers each.
 func (c *Combiner) insert(batch []*request) {
 	if len(batch) > 1 {
-		joined, err := c.join(batch)
+		joined, err := join(batch)
 		if err == nil {
 			var row commands.Row
 			if row, err = c.append(joined); !forOne(err) {
@@ -212,15 +205,18 @@ func answerAll(batch []*request, row commands.Row, err error) {
 	}
 }
 
-// join is one insert of all requests. The error is of a payload that cannot be
-// read.
-func (c *Combiner) join(batch []*request) (in commands.Insert, err error) {
-	joined := commands.Payload{Clock: stream.Time(c.now().UnixMilli())}
+// join is one insert of all requests. Its clock is the latest of theirs, so that log
+// time is what it would be if each had inserted for itself: a clock that is behind,
+// were it this node's, holds it back for nobody else. The error is of a payload that
+// cannot be read.
+func join(batch []*request) (in commands.Insert, err error) {
+	var joined commands.Payload
 	for _, r := range batch {
 		payload, err := commands.DecodePayload(r.in.Payload)
 		if err != nil {
 			return in, err
 		}
+		joined.Clock = max(joined.Clock, payload.Clock)
 		joined.Proposals = append(joined.Proposals, payload.Proposals...)
 		in.Parts = append(in.Parts, r.in.Shares()...)
 	}

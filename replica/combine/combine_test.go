@@ -15,13 +15,16 @@ import (
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/replica/combine"
 	"github.com/picomq/picomq/sqllog/sqllogtest"
+	"github.com/picomq/picomq/stream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func insert(node commands.NodeID, seq uint64) commands.Insert {
+func insert(node commands.NodeID, seq uint64) commands.Insert { return insertAt(7, node, seq) }
+
+func insertAt(clock stream.Time, node commands.NodeID, seq uint64) commands.Insert {
 	o := commands.Origin{Node: node, Epoch: 1, Seq: seq}
-	payload := commands.Payload{Clock: 7, Proposals: []commands.Proposal{{Origin: o, Commands: []commands.Command{&commands.Tick{}}}}}
+	payload := commands.Payload{Clock: clock, Proposals: []commands.Proposal{{Origin: o, Commands: []commands.Command{&commands.Tick{}}}}}
 	return commands.Insert{Origin: o, Payload: payload.Encode(), Summary: payload.Summary()}
 }
 
@@ -75,9 +78,9 @@ func pile(t *testing.T, g *gate, c *combine.Combiner, others ...commands.Insert)
 
 func TestWhatWaitsTogetherSharesARow(t *testing.T) {
 	g := newGate()
-	c := combine.New(g, func() time.Time { return time.UnixMilli(1234) })
+	c := combine.New(g)
 	defer c.Close()
-	ins := []commands.Insert{insert(1, 5), insert(2, 6), insert(3, 7)}
+	ins := []commands.Insert{insertAt(7, 1, 5), insertAt(9, 2, 6), insertAt(8, 3, 7)}
 	answers := pile(t, g, c, ins...)
 	first := <-answers[0]
 	require.NoError(t, first.err)
@@ -98,7 +101,7 @@ func TestWhatWaitsTogetherSharesARow(t *testing.T) {
 	payload, err := commands.DecodePayload(rows[0].Payload)
 	require.NoError(t, err)
 	assert.Len(t, payload.Proposals, 3)
-	assert.EqualValues(t, 1234, payload.Clock, "the clock of who inserts")
+	assert.EqualValues(t, 9, payload.Clock, "the latest")
 }
 
 // Of several in one row, only those are refused that are at fault.
@@ -109,7 +112,7 @@ func TestNobodyIsRefusedForAnother(t *testing.T) {
 	_, err := g.Append(t.Context(), known)
 	require.NoError(t, err)
 	<-g.entered
-	c := combine.New(g, nil)
+	c := combine.New(g)
 	defer c.Close()
 	astray := insert(2, 6)
 	astray.Applied = commands.Position{Index: 1, Row: 77}
@@ -124,7 +127,7 @@ func TestNobodyIsRefusedForAnother(t *testing.T) {
 
 func TestAskingTwiceIsADuplicate(t *testing.T) {
 	g := newGate()
-	c := combine.New(g, nil)
+	c := combine.New(g)
 	defer c.Close()
 	answers := pile(t, g, c, insert(1, 5), insert(1, 5))
 	require.NoError(t, (<-answers[0]).err)
@@ -138,7 +141,7 @@ func TestAskingTwiceIsADuplicate(t *testing.T) {
 
 func TestWhoGivesUpIsToldWhetherItWasBegun(t *testing.T) {
 	g := newGate()
-	c := combine.New(g, nil)
+	c := combine.New(g)
 	begun, cancelBegun := context.WithCancel(t.Context())
 	waiting, cancelWaiting := context.WithCancel(t.Context())
 	results := make(chan error, 2)
@@ -184,7 +187,7 @@ func holder(node commands.NodeID) commands.Holder { return commands.Holder{Node:
 
 func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 	log := sqllogtest.NewMemory()
-	local, other := combine.New(log, nil), combine.New(log, nil)
+	local, other := combine.New(log), combine.New(log)
 	defer local.Close()
 	defer other.Close()
 	transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
@@ -223,7 +226,7 @@ func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 // A node that never answers, though it renews its lease, costs less and less.
 func TestWhoNeverAnswersIsAskedLessAndLess(t *testing.T) {
 	log := sqllogtest.NewMemory()
-	local, other := combine.New(log, nil), combine.New(log, nil)
+	local, other := combine.New(log), combine.New(log)
 	defer local.Close()
 	defer other.Close()
 	transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
@@ -253,7 +256,7 @@ func TestWhoNeverAnswersIsAskedLessAndLess(t *testing.T) {
 
 func TestWhatIsInsertedIsCounted(t *testing.T) {
 	g := newGate()
-	c := combine.New(g, nil)
+	c := combine.New(g)
 	defer c.Close()
 	answers := pile(t, g, c, insert(1, 1), insert(2, 1))
 	for _, a := range answers {
@@ -270,7 +273,7 @@ func TestOneRouterHasTheLease(t *testing.T) {
 	log := sqllogtest.NewMemory()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	c := combine.New(log, nil)
+	c := combine.New(log)
 	defer c.Close()
 	r := combine.NewRouter(c, &remote{}, combine.RouterConfig{})
 	go func() {

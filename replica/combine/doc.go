@@ -28,7 +28,7 @@
 // by part: each proposer gets its own answer, and none is refused for another's.
 //
 // Each proposal keeps the encoding and the digest that its proposer gave it, so
-// that it recognises it. The row's clock is that of the node that inserts.
+// that it recognises it. The row's clock is the latest of its proposers'.
 //
 // # Bounds
 //
