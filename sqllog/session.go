@@ -77,6 +77,8 @@ func takeSettings(config *pgx.ConnConfig) map[string]string {
 			delete(config.RuntimeParams, name)
 		}
 	}
+	// In some others a byte of a character may be that of a quote.
+	config.RuntimeParams["client_encoding"] = "UTF8"
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "picomq"
 	}
