@@ -95,6 +95,7 @@ func BenchmarkWriter(b *testing.B) {
 	w, err := NewWriter(WriterConfig{
 		Bucket: bucket, Identity: someone(), Interval: time.Millisecond,
 		Sealed: func(s *Sealed) {
+			defer s.Decided()
 			for _, a := range s.Appends {
 				a.Tag.(*sync.WaitGroup).Done()
 			}

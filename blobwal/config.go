@@ -25,10 +25,11 @@ type WriterConfig struct {
 	// local buckets; for clouds 50 ms is.
 	Interval time.Duration
 
-	// Pace is the least time between two seals while an upload is under way, unless
-	// a group has a quarter of SegmentBytes. Default 1 ms. Where puts wait for each
-	// other, as the syncs of one disk do, a pace longer than a put keeps small
-	// segments from being put side by side: they take longer then and are smaller.
+	// Pace is the least time between two seals while a segment is under way, which it
+	// is until Sealed.Decided, unless a group has a quarter of SegmentBytes. Default
+	// 1 ms. Where puts wait for each other, as the syncs of one disk do, and for the
+	// log's commit, a pace longer than both keeps small segments from going side by
+	// side: they take longer then and are smaller.
 	Pace time.Duration
 
 	// Slots is how many uploads run at a time. Default 8, at most 1024.
@@ -62,7 +63,7 @@ type WriterConfig struct {
 	Hedge bool
 
 	// Sealed is given every segment, uploaded or given up, in the order that the
-	// package comment promises. It is never called concurrently and must not
+	// package comment promises, and sees to it that its Decided is called. It is never called concurrently and must not
 	// block or call back into the writer's Close.
 	Sealed func(*Sealed)
 
@@ -89,6 +90,8 @@ type Sealed struct {
 	// [FaultForeign] behind it when the key holds somebody else's object. In the
 	// first case the object may exist nevertheless.
 	Err error
+
+	writer *Writer // nil in one that no writer made
 }
 
 // Seal is what metrics want to know of a segment.

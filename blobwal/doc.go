@@ -7,7 +7,7 @@
 //
 //	w, err := blobwal.NewWriter(blobwal.WriterConfig{
 //		Bucket: bucket, Identity: identity, Interval: 50 * time.Millisecond,
-//		Sealed: func(s *blobwal.Sealed) { propose(s) },
+//		Sealed: func(s *blobwal.Sealed) { propose(s, s.Decided) },
 //	})
 //	err = w.Add(&blobwal.Append{Stream: id, Records: records})
 //
@@ -113,7 +113,7 @@
 // next sequence, when it holds something and one of [WriterConfig].Slots uploads
 // is free, and
 //
-//   - no upload is under way: at once;
+//   - nothing is under way, which a segment is until [Sealed.Decided]: at once;
 //   - else when since the last seal max(P/Slots, [WriterConfig].Pace) has passed,
 //     P being the moving mean put time, or P/Slots if the group has a quarter of
 //     [WriterConfig].SegmentBytes;
@@ -122,7 +122,8 @@
 //
 // So a lone client never waits, nor does an append after a pause, and under load
 // the puts are spread evenly over the time a put takes. With a pace longer than a
-// put they follow one another instead, and only large groups go side by side.
+// put and a commit these follow one another instead, and only large groups go side
+// by side.
 //
 // A put is create-only. "It exists" is success when the bytes are equal (our
 // own answer was lost) and fatal when they are not (another process uses our

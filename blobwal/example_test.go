@@ -31,7 +31,10 @@ func Example() {
 	var segments []*blobwal.Sealed
 	w, err := blobwal.NewWriter(blobwal.WriterConfig{
 		Bucket: bucket, Identity: identity,
-		Sealed: func(s *blobwal.Sealed) { segments = append(segments, s) },
+		Sealed: func(s *blobwal.Sealed) {
+			segments = append(segments, s)
+			s.Decided()
+		},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -8,9 +8,10 @@ type sealInput struct {
 	full      bool          // the oldest group cannot take more, or the writer is closing
 	free      int           // upload slots
 	slots     int           // all of them
+	underWay  bool          // some segment is sealed and not decided
 	sinceSeal time.Duration // since the last seal; very long before the first
 	interval  time.Duration // at least this between two seals
-	pace      time.Duration // at least this as well while an upload is under way; 0 for a large group
+	pace      time.Duration // at least this as well while a segment is under way; 0 for a large group
 	meanPut   time.Duration // moving mean of what a put takes
 }
 
@@ -30,9 +31,9 @@ const largeShare = 4
 // the gap is meanPut/slots because that keeps all slots busy and evenly apart
 // under load: shorter gaps would use up the slots with small segments and then
 // stall for a whole put, longer ones leave slots idle. Puts that share a disk
-// wait for each other, so that there every gap is too short which is shorter
-// than a put: the pace says so. The gap counts from the last
-// seal, not from the first append of the buffer, so that an append after a
+// wait for each other and for the log's commit, so that there every gap is too
+// short which is shorter than both: the pace says so. The gap counts from the
+// last seal, not from the first append of the buffer, so that an append after a
 // pause is sealed at once.
 func sealWait(in sealInput) time.Duration {
 	if !in.buffered || in.free == 0 {
@@ -42,7 +43,7 @@ func sealWait(in sealInput) time.Duration {
 		return 0
 	}
 	gap := in.interval
-	if in.free < in.slots {
+	if in.underWay {
 		gap = max(gap, in.meanPut/time.Duration(in.slots), in.pace)
 	}
 	return max(gap-in.sinceSeal, 0)
@@ -58,4 +59,21 @@ func moveMean(mean, d time.Duration) time.Duration {
 		return d
 	}
 	return mean + (d-mean)/meanWeight
+}
+
+// Decided tells the writer, once, that nothing more comes of the segment: the log
+// has its commit, or never will. Until then it counts as under way, and what is
+// added meanwhile waits longer, to be with more.
+func (s *Sealed) Decided() {
+	if s.writer != nil {
+		s.writer.decided()
+	}
+}
+
+func (w *Writer) decided() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.undecided--; w.undecided == 0 {
+		w.pump(time.Now())
+	}
 }

@@ -27,6 +27,7 @@ type Writer struct {
 	queue      []*group   // waiting to be sealed, oldest first; all but the last are full
 	spare      []*group   // empty ones, at most Slots, for their memory
 	free       int        // upload slots
+	undecided  int        // segments sealed, of which Decided was not called
 	sequence   uint64     // the last one given
 	lastSeal   time.Time
 	meanPut    time.Duration
@@ -178,7 +179,7 @@ func (w *Writer) setTimer(at time.Time, wait time.Duration) {
 
 func (w *Writer) sealInput(now time.Time) sealInput {
 	in := sealInput{
-		buffered: len(w.queue) > 0, free: w.free, slots: w.config.Slots,
+		buffered: len(w.queue) > 0, free: w.free, slots: w.config.Slots, underWay: w.undecided > 0,
 		sinceSeal: now.Sub(w.lastSeal), interval: w.config.Interval, pace: w.config.Pace, meanPut: w.meanPut,
 	}
 	if in.buffered {
@@ -215,11 +216,12 @@ func (w *Writer) seal(now time.Time) {
 	w.queue[0] = nil
 	w.queue = w.queue[1:]
 	w.free--
+	w.undecided++
 	w.sequence++
 	w.lastSeal = now
 	s := &segment{
 		charged: g.bytes,
-		sealed:  &Sealed{ID: w.config.Identity.Segment(w.sequence)},
+		sealed:  &Sealed{ID: w.config.Identity.Segment(w.sequence), writer: w},
 		seal:    Seal{Appends: len(g.entries), Streams: len(g.streams), Waited: now.Sub(g.opened)},
 		streams: make([]orderKey, len(g.streams)),
 	}

@@ -24,6 +24,8 @@ type rig struct {
 	bucket *blob.Bucket
 	faults *faultbucket.Faults
 
+	undecided bool // segments stay so
+
 	mu        sync.Mutex
 	delivered []*Sealed
 	at        []time.Duration // since the rig was made
@@ -43,6 +45,9 @@ func newRig(t *testing.T, config WriterConfig, plan faultbucket.Plan) *rig {
 }
 
 func (r *rig) sealed(s *Sealed) {
+	if !r.undecided {
+		defer s.Decided()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delivered = append(r.delivered, s)
@@ -75,6 +80,27 @@ func TestAnAppendAfterAPauseNeverWaits(t *testing.T) {
 		}
 		r.closeNow(t)
 		assert.Equal(t, []time.Duration{1010 * time.Millisecond, 2010 * time.Millisecond, 3010 * time.Millisecond}, r.at)
+	})
+}
+
+// A segment is under way until it is decided, not only until it is put.
+func TestWhatComesBeforeADecisionIsSealedAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, WriterConfig{Pace: time.Hour}, slow(time.Millisecond))
+		r.undecided = true
+		require.NoError(t, r.Add(to(1, "first")))
+		time.Sleep(time.Second)
+		require.Len(t, r.delivered, 1)
+		require.NoError(t, r.Add(to(1, "second")))
+		require.NoError(t, r.Add(to(2, "third")))
+		time.Sleep(time.Second)
+		require.Len(t, r.delivered, 1, "the first is not decided")
+		r.delivered[0].Decided()
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		require.Len(t, r.delivered, 2)
+		assert.Len(t, r.delivered[1].Appends, 2)
+		r.closeNow(t)
 	})
 }
 

@@ -62,8 +62,8 @@ type Proposal struct {
 	Commands []Command
 }
 
-// Payload is what a log row holds: the clock of the node that inserted it and
-// its proposals.
+// Payload is what a log row holds: the clock of the node that proposed it, the
+// latest of several, and its proposals.
 type Payload struct {
 	Clock     stream.Time
 	Proposals []Proposal

@@ -16,12 +16,14 @@ import (
 func (e *Engine) sealed(s *blobwal.Sealed) {
 	if s.Err != nil && e.writers.brokenOff() {
 		e.keep(s)
+		s.Decided()
 		return
 	}
 	e.stored(s.Err)
 	if s.Err != nil {
 		e.giveUp(s.ID.Epoch, s.ID.Sequence)
 		e.finishAll(s, notStored(s.Err))
+		s.Decided()
 		return
 	}
 	e.cache.Put(segment(s.ID, s.Size), s.Object)
@@ -31,7 +33,7 @@ func (e *Engine) sealed(s *blobwal.Sealed) {
 	s.Object = nil
 	e.writers.proposes()
 	err := e.replica.EnqueueAs(commands.Epoch(s.ID.Epoch), []commands.Command{commit}, func(d replica.Decision, err error) {
-		defer e.writers.decides()
+		defer e.settle(s)
 		if err != nil {
 			e.abandoned(s, givenUp, err)
 			return
@@ -40,8 +42,14 @@ func (e *Engine) sealed(s *blobwal.Sealed) {
 	})
 	if err != nil {
 		e.abandoned(s, givenUp, err)
-		e.writers.decides()
+		e.settle(s)
 	}
+}
+
+// settle says that the log decided a segment's commit, or never will.
+func (e *Engine) settle(s *blobwal.Sealed) {
+	e.writers.decides()
+	s.Decided()
 }
 
 // notStored is what clients are told of a segment that was given up. Why is for

@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -56,7 +57,7 @@ func TestOneNodeInsertsForAll(t *testing.T) {
 		time.Sleep(time.Millisecond) // a commit, behind which others come together
 		return nil
 	}
-	combiner := combine.New(log, nil)
+	combiner := combine.New(log)
 	way := &unreliable{Combiner: combiner}
 	var nodes []*replica.Replica
 	for range 4 {
@@ -119,7 +120,7 @@ func TestOneNodeInsertsForAll(t *testing.T) {
 // A node of which the log lost what it applied is refused alone.
 func TestALostTailIsNobodyElses(t *testing.T) {
 	c := newCluster(t)
-	combiner := combine.New(c.log.Peer(), nil)
+	combiner := combine.New(c.log.Peer())
 	defer combiner.Close()
 	cfg := c.config(c.log.Peer())
 	cfg.Combiner = combiner
@@ -143,6 +144,31 @@ func TestALostTailIsNobodyElses(t *testing.T) {
 	require.NoError(t, good.Err())
 }
 
+// refusing is the combiner of a node that sees another log than its proposer: that
+// of another cluster, or of a server that was left behind by a failover.
+type refusing struct{ err error }
+
+func (r refusing) Insert(context.Context, commands.Insert) (commands.Row, error) {
+	return commands.Row{}, r.err
+}
+
+// What another node's log says ends nobody: a node believes its own.
+func TestARefusalOfAnotherNodeIsNotTheLogs(t *testing.T) {
+	for _, err := range []error{
+		&commands.LostTailError{Applied: commands.Position{Index: 9, Row: 1}}, &commands.TruncatedError{After: 1, First: 9},
+		commands.ErrDamaged, errors.New("permission denied"),
+	} {
+		t.Run(err.Error(), func(t *testing.T) {
+			c := newCluster(t)
+			cfg := c.config(c.log)
+			cfg.Combiner = refusing{err}
+			r := c.start(cfg, 0)
+			propose(t, r, create("a"))
+			require.NoError(t, r.Err())
+		})
+	}
+}
+
 // BenchmarkNodes is how many proposals of 16 appenders each some nodes get
 // applied on one Postgres, each inserting for itself or one for all, and how long
 // a proposal waits.
@@ -159,7 +185,7 @@ func benchmarkNodes(b *testing.B, nodes int, shared bool) {
 	defer func() { require.NoError(b, bucket.Close()) }()
 	var combiner *combine.Combiner
 	if shared {
-		combiner = combine.New(d.Open(b), nil)
+		combiner = combine.New(d.Open(b))
 		defer combiner.Close()
 	}
 	var replicas []*replica.Replica

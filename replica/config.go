@@ -49,8 +49,9 @@ type Log interface {
 // Combiner inserts for several nodes; package combine has them.
 type Combiner interface {
 	// Insert brings an insert into the log, with those of others in one row where
-	// it can, and returns that row. Its errors are those of [Log.Append];
-	// [commands.ErrNotSent] says that nobody inserts for others just now.
+	// it can, and returns that row. Its errors are those of [Log.Append], of a log
+	// that another node sees; [commands.ErrNotSent] says that nobody inserts for
+	// others just now.
 	Insert(ctx context.Context, in commands.Insert) (commands.Row, error)
 }
 

@@ -244,16 +244,19 @@ func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row
 }
 
 // appendOnce asks the combiner, if there is one, and the log when nobody inserts
-// for others. What is in doubt goes straight to the log: it decides.
+// for others. What is in doubt goes straight to the log: it decides. So it does
+// where another node says that its log refuses this: that need not be this node's,
+// whose refusal may end it.
 func (r *Replica) appendOnce(ctx context.Context, in *commands.Insert, doubt bool) (commands.Row, error) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	if r.cfg.Combiner != nil && !doubt && in.Origin.Node != 0 {
 		row, err := r.cfg.Combiner.Insert(call, *in)
-		if err == nil {
+		switch {
+		case err == nil:
 			r.answered()
-		}
-		if !errors.Is(err, commands.ErrNotSent) {
+			return row, nil
+		case errors.Is(err, commands.ErrUnknown), errors.Is(err, commands.ErrDuplicateOrigin):
 			return row, err
 		}
 	}

@@ -282,6 +282,20 @@ func TestALogThatLostItsTailAndGrewAnotherIsNoticedByAnInsert(t *testing.T) {
 	require.ErrorIs(t, r.Err(), commands.ErrLostTail)
 }
 
+// Nothing is read from a view of rows that were replaced by others, as many.
+func TestALogThatLostItsTailAndGrewAnotherIsNoticedByARead(t *testing.T) {
+	c := newCluster(t)
+	cfg := c.config(c.log.Peer())
+	cfg.Poll = time.Hour
+	r := c.start(cfg, 0)
+	propose(t, r, create("a"))
+	c.log.Rewind(1)
+	_, err := c.log.Append(t.Context(), commands.Insert{Origin: commands.Origin{Seq: 99}, Payload: (&commands.Payload{Clock: 1}).Encode()})
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Sync(t.Context()), commands.ErrLostTail)
+	require.ErrorIs(t, r.Err(), commands.ErrLostTail)
+}
+
 func TestARowThatCannotBeReadEndsTheReplica(t *testing.T) {
 	c := newCluster(t)
 	r := c.start(c.config(c.log.Peer()), 0)

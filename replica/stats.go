@@ -14,7 +14,7 @@ type counters struct {
 // Stats is what the replica did since it started, and how it stands.
 type Stats struct {
 	Applied       commands.Index
-	Rows          uint64 // rows this node inserted
+	Rows          uint64 // rows with commands of this node
 	Groups        uint64 // groups of commands in them: Groups/Rows is the mean group size
 	Retries       uint64 // inserts tried again
 	LogErrors     uint64 // calls to the log that failed

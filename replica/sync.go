@@ -67,16 +67,17 @@ func (r *Replica) WaitApplied(ctx context.Context, index commands.Index) error {
 // Applied is the index of the last applied entry.
 func (r *Replica) Applied() commands.Index { return commands.Index(r.appliedIndex.Load()) }
 
-// queryHead asks the log for its head, and ends the replica when that is
-// behind what was applied before the question. It also tells when it asked.
+// queryHead asks the log for its head, and ends the replica when that is behind
+// what was applied before the question, or another row in its place. It also tells
+// when it asked.
 func (r *Replica) queryHead() (head commands.Index, asked time.Duration, err error) {
-	before, asked := r.Applied(), r.clock()
+	before, asked := r.position(), r.clock()
 	at, err := r.readHead(context.Background())
 	if err != nil {
 		return 0, 0, err
 	}
-	if at.Index < before {
-		err := lostTail(commands.Position{Index: before}, at)
+	if at.Index < before.Index || (at.Index == before.Index && at.Row != before.Row) {
+		err := lostTail(before, at)
 		r.fail(err)
 		return 0, 0, err
 	}

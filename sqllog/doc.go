@@ -52,6 +52,10 @@
 // A repeated insert waits behind a first one still under way, and only one of
 // them can succeed, because origins are unique.
 //
+// No call asks the server to cancel what it does, whose answer is not waited for any
+// more: a commit that waits for a synchronous standby would then stand on the
+// primary alone, and be found.
+//
 // An error of severity ERROR was sent by Postgres instead of the commit, so
 // these are certain to have written nothing: 25006 read-only transaction (the
 // primary became a standby), 40001 serialization failure, 40P01 deadlock,

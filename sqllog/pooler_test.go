@@ -44,3 +44,18 @@ func TestPostgresRefusesAPoolerThatSharesSessions(t *testing.T) {
 		})
 	}
 }
+
+// A pooler that does not clean sessions up hands on what the one before prepared.
+func TestPostgresBehindAPoolerThatLeavesSessionsAsTheyAre(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	through := d.Pooler(t, "session", "server_reset_query =")
+	for seq := range uint64(3) {
+		l, err := sqllog.Open(t.Context(), through, sqllog.Options{})
+		require.NoError(t, err)
+		_, err = l.Append(t.Context(), insert(seq+1))
+		require.NoError(t, err)
+		_, err = l.Read(t.Context(), 0, 10, 1<<20)
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+	}
+}

@@ -33,7 +33,8 @@ const (
 const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 // postgresPrepare gives each connection the two statements of an append under
-// names; %s is the notification channel, a literal.
+// names; %s is the notification channel, a literal. A pooler may have left it those
+// of the client before.
 //
 // The lock is of the schema, and the same in every release. It is no row's: a
 // row that each append changes leaves versions behind, and while anybody keeps
@@ -42,7 +43,8 @@ const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 // The second statement begins when the lock is held, with a view of its own that
 // holds all that was committed under the lock before. The database's clock is
 // read in it, so times follow the order of indexes.
-const postgresPrepare = `PREPARE picomq_lock AS SELECT pg_advisory_xact_lock(hashtext('picomq append'), hashtext(current_schema()));
+const postgresPrepare = `DEALLOCATE ALL;
+PREPARE picomq_lock AS SELECT pg_advisory_xact_lock(hashtext('picomq append'), hashtext(current_schema()));
 PREPARE picomq_append (bigint, bigint, bigint, bigint, text, bigint, bigint, bigint, bytea, bigint[], bigint[], bigint[], bigint[], bigint[], bigint[]) AS
 WITH head AS MATERIALIZED (
     SELECT idx + 1 AS idx, row_id AS previous_row_id, ` + postgresNow + ` AS db_time_ms
@@ -86,7 +88,7 @@ func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) 
 		return l, err
 	}
 	prepare := fmt.Sprintf(postgresPrepare, "'"+channel+"'")
-	pool := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+	pool := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(neverCancel), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, prepare, pgx.QueryExecModeSimpleProtocol)
 		return err
 	}))

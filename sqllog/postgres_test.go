@@ -312,7 +312,7 @@ func TestPostgresRefusesUnsafeSettings(t *testing.T) {
 
 func TestPostgresSettingsCannotBeOverridden(t *testing.T) {
 	d := sqllogtest.Postgres(t)
-	config, err := sqllog.PostgresConfig(d.URL + "&default_transaction_isolation=serializable&statement_timeout=0")
+	config, err := sqllog.PostgresConfig(d.URL + "&default_transaction_isolation=serializable&statement_timeout=0&client_encoding=SJIS")
 	require.NoError(t, err)
 	conn, err := pgx.ConnectConfig(t.Context(), config)
 	require.NoError(t, err)
@@ -322,6 +322,7 @@ func TestPostgresSettingsCannotBeOverridden(t *testing.T) {
 		"statement_timeout":                   "900ms",
 		"idle_in_transaction_session_timeout": "900ms",
 		"tcp_user_timeout":                    "900",
+		"client_encoding":                     "UTF8",
 	} {
 		var got string
 		require.NoError(t, conn.QueryRow(t.Context(), "SELECT current_setting($1)", setting).Scan(&got))

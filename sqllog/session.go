@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,6 +39,30 @@ func postgresConfig(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
+// errNoCancel is what cancelling a statement is refused with.
+var errNoCancel = errors.New("statements are not cancelled")
+
+// neverCancel keeps a connection from asking the server to cancel what it does
+// when nobody waits for it any more. A commit that waits for a synchronous standby
+// would stand on this server alone then, be seen and acknowledged, and be lost
+// when the standby is promoted. Statements end by [ServerTimeout] anyway.
+func neverCancel(_ context.Context, config *pgx.ConnConfig) error {
+	dial, validate := config.DialFunc, config.ValidateConnect
+	var connected atomic.Bool // from then on only a cancellation dials
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected.Load() {
+			return nil, errNoCancel
+		}
+		return dial(ctx, network, address)
+	}
+	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		err := validate(ctx, conn)
+		connected.Store(err == nil)
+		return err
+	}
+	return nil
+}
+
 // startupParameters are those of the URL's settings that can only be sent with
 // the connection's first message. A pooler refuses all others there.
 var startupParameters = []string{"application_name", "client_encoding", "options"}
@@ -52,6 +77,8 @@ func takeSettings(config *pgx.ConnConfig) map[string]string {
 			delete(config.RuntimeParams, name)
 		}
 	}
+	// In some others a byte of a character may be that of a quote.
+	config.RuntimeParams["client_encoding"] = "UTF8"
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "picomq"
 	}

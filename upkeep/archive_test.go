@@ -25,6 +25,16 @@ func snapshotted(t *testing.T, _ *world, n *node) {
 	}
 }
 
+// archiveAll lets time go by until nothing is left to be archived. A replica makes
+// snapshots in the background, so one of what snapshotted wrote may still be
+// confirmed now, and is then work that a pass before it did not see.
+func archiveAll(t *testing.T, w *world, n *node) {
+	t.Helper()
+	for w.pass(t, n, 2*time.Minute); n.status(t, "archive").Backlog > 0; {
+		w.pass(t, n, 2*time.Minute)
+	}
+}
+
 func TestRowsLeaveTheLogOnceTheyAreArchived(t *testing.T) {
 	w := newWorld(t)
 	w.small = smallSnapshots
@@ -33,11 +43,10 @@ func TestRowsLeaveTheLogOnceTheyAreArchived(t *testing.T) {
 	orphan := cluster.String() + "/0000/snapshots/0000000000000001-0000000000000001"
 	w.put(t, orphan)
 	require.Positive(t, n.status(t, "archive").Backlog)
-	w.pass(t, n, 2*time.Minute)
+	archiveAll(t, w, n)
 	stats := n.Stats()
 	require.Greater(t, stats.FirstKept, commands.Index(5))
 	require.Less(t, stats.LogRows, n.Applied()-4)
-	require.Zero(t, n.status(t, "archive").Backlog)
 	ok, err := w.bucket.Exists(t.Context(), orphan)
 	require.NoError(t, err)
 	require.False(t, ok, "a snapshot that the log does not name")
@@ -54,8 +63,8 @@ func TestArchivingAfterACrashAnywhere(t *testing.T) {
 			snapshotted(t, w, n) // so that there is work, whatever came of the first
 			return
 		}
+		archiveAll(t, w, n)
 		require.Greater(t, n.Stats().FirstKept, commands.Index(5))
-		require.Zero(t, n.status(t, "archive").Backlog)
 		require.Equal(t, streams, w.start(t, 0).View().Counts().Streams, "what is left is enough to start from")
 	}
 	crashes{prepare: snapshotted, check: check, world: func(w *world) { w.small = smallSnapshots }}.run(t)

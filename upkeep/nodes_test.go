@@ -114,6 +114,7 @@ func TestANodeThatStaysAwayDeparts(t *testing.T) {
 
 	again := w.start(t, w.other.number())
 	w.other, w.silent = again, false
+	require.NoError(t, w.holder.Sync(t.Context())) // an hour passes in a moment here
 	w.watch(t, time.Hour)
 	require.False(t, w.gone(), "a new start lives")
 }

@@ -63,6 +63,14 @@ func TestOneNodeInsertsForAll(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return d.Admin.QueryRowContext(t.Context(), "SELECT node::text FROM leases WHERE name = 'insert'").Scan(&leader) == nil
 	}, patience, 10*time.Millisecond)
+	for number, node := range nodes {
+		name := "picomq_log_inserted_by_others_total"
+		if number == leader {
+			name = "picomq_log_inserted_for_others_total"
+		}
+		grows(t, node, name)
+		grows(t, node, "picomq_log_insert_wait_seconds_count")
+	}
 	require.NoError(t, nodes[leader].Signal(syscall.SIGSTOP))
 	for number := range nodes {
 		if number != leader {
@@ -93,6 +101,15 @@ func TestOneNodeInsertsForAll(t *testing.T) {
 	for _, node := range nodes {
 		stop(t, node, syscall.SIGTERM)
 	}
+}
+
+// grows waits until a counter is above 0.
+func grows(t *testing.T, server *process.Server, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		text := call(t, http.MethodGet, server.AdminURL+"/metrics", "", "").body
+		return strings.Contains(text, "\n"+name+" ") && !strings.Contains(text, "\n"+name+" 0\n")
+	}, patience, 10*time.Millisecond, name)
 }
 
 // appendOnce appends as a producer and tells whether that was acknowledged.

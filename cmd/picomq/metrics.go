@@ -18,6 +18,7 @@ func (n *node) registry(c *config, http *httpapi.Metrics) *prometheus.Registry {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, http, n.seals)
 	n.registerState(r)
 	n.registerLog(r)
+	n.registerCombiner(r)
 	n.registerWriter(r)
 	n.registerCache(r)
 	n.registerPeers(r)
@@ -49,8 +50,8 @@ func (n *node) registerState(r *prometheus.Registry) {
 
 func (n *node) registerLog(r *prometheus.Registry) {
 	gauge(r, "log_applied_index", "Index of the last applied row.", func() float64 { return float64(n.replica.Applied()) })
-	counter(r, "log_rows_total", "Rows this node inserted.", func() float64 { return float64(n.replica.Stats().Rows) })
-	counter(r, "log_groups_total", "Groups of commands in the rows this node inserted.", func() float64 { return float64(n.replica.Stats().Groups) })
+	counter(r, "log_rows_total", "Rows with commands of this node, whoever inserted them.", func() float64 { return float64(n.replica.Stats().Rows) })
+	counter(r, "log_groups_total", "Groups of commands of this node in these rows.", func() float64 { return float64(n.replica.Stats().Groups) })
 	counter(r, "log_retries_total", "Inserts tried again.", func() float64 { return float64(n.replica.Stats().Retries) })
 	counter(r, "rejoins_total", "How often this node was taken for gone and registered anew.", func() float64 { return float64(n.replica.Stats().Rejoins) })
 	counter(r, "log_errors_total", "Calls to the log that failed.", func() float64 { return float64(n.replica.Stats().LogErrors) })

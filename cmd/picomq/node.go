@@ -72,7 +72,7 @@ func startNode(ctx context.Context, c *config, address string) (_ *node, err err
 	if err != nil {
 		return nil, err
 	}
-	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Now: now, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows, Combiner: n.combine(c, now)}
+	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Now: now, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows, Combiner: n.combine(c)}
 	hasten(&log)
 	n.replica, err = replica.Open(ctx, log)
 	if err != nil {

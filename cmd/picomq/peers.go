@@ -19,9 +19,9 @@ import (
 const (
 	// peerConnections bounds the connections of other nodes.
 	peerConnections = 256
-	// peerWriteTimeout bounds how long a segment travels to another node, which
-	// gives up much earlier.
-	peerWriteTimeout = 10 * time.Second
+	// peerTimeout bounds how long a request of another node, or its answer, travels.
+	// That node gives up much earlier.
+	peerTimeout = 10 * time.Second
 )
 
 // validatePeers checks how this node and others reach each other.
@@ -86,12 +86,13 @@ func (s *server) servePeers(c *config, cluster net.Listener) {
 		return
 	}
 	routes := http.NewServeMux()
-	routes.Handle("/", peer.Handler(s.node.engine.Identity().Cluster, c.clusterSecret, s.node.cache.Recent))
+	id := s.node.engine.Identity().Cluster
+	routes.Handle("/", peer.Handler(id, c.clusterSecret, s.node.cache.Recent))
 	if s.node.combiner.local != nil {
-		routes.Handle("/insert", peer.InsertHandler(c.clusterSecret, s.node.combiner.local.Insert))
+		routes.Handle("/insert/", peer.InsertHandler(id, c.clusterSecret, s.node.combiner.local.InsertForOther))
 	}
 	s.cluster = newServer(routes)
-	s.cluster.WriteTimeout = peerWriteTimeout
+	s.cluster.ReadTimeout, s.cluster.WriteTimeout = peerTimeout, peerTimeout
 	go s.run(s.cluster, netutil.LimitListener(cluster, peerConnections))
 }
 

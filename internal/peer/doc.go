@@ -8,10 +8,10 @@
 //	401  the secret is wrong
 //	404  it is not in memory: read it from the bucket
 //
-//	POST /insert          the same; a row for the log, as JSON
+//	POST /insert/<cluster>   the same; a row for the log, as JSON, with its digest
 //
-//	200  the row that it became part of, or the log's error
-//	4xx  nothing was inserted
+//	200  the row that it became part of, with its digest, or the log's error
+//	4xx  nothing was inserted: it is a node of another cluster, for one
 //	     no answer: look it up in the log
 //
 // The key is that of the object in the bucket (package blobwal), so it names the

@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	insertPath = "/insert"
+	insertPrefix = "/insert/"
 	// maxInsert bounds a request to insert and its answer, in bytes: the payload in
 	// base64, and what stands beside it.
 	maxInsert = commands.MaxPayload*4/3 + 1<<20
@@ -24,9 +25,18 @@ const (
 // Inserter inserts into the log for whoever asks.
 type Inserter func(ctx context.Context, in commands.Insert) (commands.Row, error)
 
-// inserted is the answer to a request to insert: a row, or one of the log's errors.
+// insertion is a request to insert. The digest is that of the payload: a row that
+// was spoiled on the way could not be read by anybody, and would stop all nodes.
+type insertion struct {
+	commands.Insert
+	Digest uint64 `json:"digest"`
+}
+
+// inserted is the answer to a request to insert: a row, with its payload's digest,
+// or one of the log's errors.
 type inserted struct {
 	Row       *commands.Row            `json:"row,omitempty"`
+	Digest    uint64                   `json:"digest,omitempty"`
 	Class     string                   `json:"class,omitempty"`
 	Message   string                   `json:"message,omitempty"`
 	Lost      *commands.LostTailError  `json:"lost,omitempty"`
@@ -40,7 +50,7 @@ var classes = map[string]error{
 
 func answerOf(row commands.Row, err error) inserted {
 	if err == nil {
-		return inserted{Row: &row}
+		return inserted{Row: &row, Digest: commands.PayloadDigest(row.Payload)}
 	}
 	a := inserted{Class: "refused", Message: err.Error()}
 	switch {
@@ -61,6 +71,8 @@ func answerOf(row commands.Row, err error) inserted {
 // result is what an answer says.
 func (a *inserted) result() (commands.Row, error) {
 	switch {
+	case a.Row != nil && commands.PayloadDigest(a.Row.Payload) != a.Digest:
+		return commands.Row{}, fmt.Errorf("%w: another node's answer was spoiled on the way", commands.ErrUnknown)
 	case a.Row != nil:
 		return *a.Row, nil
 	case a.Lost != nil:
@@ -76,30 +88,42 @@ func (a *inserted) result() (commands.Row, error) {
 	}
 }
 
-// InsertHandler serves requests to insert of nodes that know the secret, which
-// must not be empty.
-func InsertHandler(secret string, insert Inserter) http.Handler {
+// InsertHandler serves requests to insert into a cluster's log of nodes that know
+// the secret, which must not be empty. Its path is /insert/.
+func InsertHandler(cluster [16]byte, secret string, insert Inserter) http.Handler {
 	return guarded(secret, http.MethodPost, func(w http.ResponseWriter, r *http.Request) {
-		var in commands.Insert
+		if r.URL.Path != insertPath(cluster) {
+			http.Error(w, "this is a node of another cluster", http.StatusNotFound)
+			return
+		}
+		var in insertion
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxInsert)).Decode(&in); err != nil {
 			http.Error(w, "not a request to insert: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer := answerOf(insert(r.Context(), in))
+		if commands.PayloadDigest(in.Payload) != in.Digest {
+			http.Error(w, "the payload was spoiled on the way", http.StatusBadRequest)
+			return
+		}
+		answer := answerOf(insert(r.Context(), in.Insert))
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer) // who is gone looks in the log
 	})
 }
 
+// insertPath names the cluster: where two use one secret, an address may by now be
+// that of a node of the other.
+func insertPath(cluster [16]byte) string { return insertPrefix + hex.EncodeToString(cluster[:]) }
+
 // Insert asks the node at an address to insert. Its errors are those of the log,
 // [commands.ErrNotSent] among them when the request did not reach the node or was
 // turned away, and [commands.ErrUnknown] when its answer did not come.
 func (c *Client) Insert(ctx context.Context, address string, in commands.Insert) (commands.Row, error) {
-	body, err := json.Marshal(in)
+	body, err := json.Marshal(insertion{Insert: in, Digest: commands.PayloadDigest(in.Payload)})
 	if err != nil {
 		return commands.Row{}, fmt.Errorf("%w: %w", commands.ErrNotSent, err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+insertPath, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+insertPath(c.config.Cluster), bytes.NewReader(body))
 	if err != nil {
 		return commands.Row{}, fmt.Errorf("%w: %w", commands.ErrNotSent, err)
 	}

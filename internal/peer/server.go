@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/picomq/picomq/blobwal"
 )
@@ -40,6 +41,9 @@ func guarded(secret, method string, serve http.HandlerFunc) http.Handler {
 		sent, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
 		got := sha256.Sum256([]byte(sent))
 		if same := subtle.ConstantTimeCompare(got[:], want[:]) == 1; !same || !isBearer || secret == "" {
+			// Its body is not waited for, which need not come.
+			w.Header().Set("Connection", "close")
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 			http.Error(w, "the cluster's secret is wrong: give all nodes the same --cluster-secret", http.StatusUnauthorized)
 			return
 		}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/picomq/picomq/commands"
-	"github.com/picomq/picomq/stream"
 )
 
 const (
@@ -32,7 +33,8 @@ type Log interface {
 // concurrent use.
 type Combiner struct {
 	log Log
-	now func() time.Time
+
+	rows, parts, others atomic.Uint64 // see Stats
 
 	mu      sync.Mutex
 	waiting []*request
@@ -52,12 +54,28 @@ type answer struct {
 	err error
 }
 
-// New makes a combiner. now is its clock; nil: time.Now. Close it.
-func New(log Log, now func() time.Time) *Combiner {
-	if now == nil {
-		now = time.Now
+// New makes a combiner. Close it.
+func New(log Log) *Combiner { return &Combiner{log: log} }
+
+// Stats is what a combiner inserted since it was made.
+type Stats struct {
+	Rows   uint64 // of this node's own proposals, of others', or both
+	Parts  uint64 // in them: Parts/Rows is how many proposers share a row
+	Others uint64 // parts that other nodes asked for
+}
+
+// Stats is a snapshot.
+func (c *Combiner) Stats() Stats {
+	return Stats{Rows: c.rows.Load(), Parts: c.parts.Load(), Others: c.others.Load()}
+}
+
+// InsertForOther is Insert for another node.
+func (c *Combiner) InsertForOther(ctx context.Context, in commands.Insert) (commands.Row, error) {
+	row, err := c.Insert(ctx, in)
+	if err == nil {
+		c.others.Add(1)
 	}
-	return &Combiner{log: log, now: now}
+	return row, err
 }
 
 // Insert inserts what one proposer asks for, in a row of its own or with others,
@@ -98,7 +116,7 @@ func (c *Combiner) withdraw(r *request) bool {
 	defer c.mu.Unlock()
 	for i, other := range c.waiting {
 		if other == r {
-			c.waiting = append(c.waiting[:i:i], c.waiting[i+1:]...)
+			c.waiting = slices.Delete(c.waiting, i, i+1)
 			return true
 		}
 	}
@@ -147,7 +165,9 @@ func (c *Combiner) take() []*request {
 		origins[in.Origin] = true
 		n++
 	}
-	batch := c.waiting[:n:n]
+	// The array keeps nothing of what is done: a payload may be megabytes.
+	batch := slices.Clone(c.waiting[:n])
+	clear(c.waiting[:n])
 	c.waiting = c.waiting[n:]
 	if n == 0 {
 		c.busy = false
@@ -159,7 +179,7 @@ func (c *Combiner) take() []*request {
 // of them, and answers each.
 func (c *Combiner) insert(batch []*request) {
 	if len(batch) > 1 {
-		joined, err := c.join(batch)
+		joined, err := join(batch)
 		if err == nil {
 			var row commands.Row
 			if row, err = c.append(joined); !forOne(err) {
@@ -185,15 +205,18 @@ func answerAll(batch []*request, row commands.Row, err error) {
 	}
 }
 
-// join is one insert of all requests. The error is of a payload that cannot be
-// read.
-func (c *Combiner) join(batch []*request) (in commands.Insert, err error) {
-	joined := commands.Payload{Clock: stream.Time(c.now().UnixMilli())}
+// join is one insert of all requests. Its clock is the latest of theirs, so that log
+// time is what it would be if each had inserted for itself: a clock that is behind,
+// were it this node's, holds it back for nobody else. The error is of a payload that
+// cannot be read.
+func join(batch []*request) (in commands.Insert, err error) {
+	var joined commands.Payload
 	for _, r := range batch {
 		payload, err := commands.DecodePayload(r.in.Payload)
 		if err != nil {
 			return in, err
 		}
+		joined.Clock = max(joined.Clock, payload.Clock)
 		joined.Proposals = append(joined.Proposals, payload.Proposals...)
 		in.Parts = append(in.Parts, r.in.Shares()...)
 	}
@@ -210,6 +233,8 @@ func (c *Combiner) append(in commands.Insert) (commands.Row, error) {
 	if err != nil {
 		return commands.Row{}, err
 	}
+	c.rows.Add(1)
+	c.parts.Add(uint64(max(len(in.Parts), 1)))
 	return RowOf(&in, at), nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,13 +15,16 @@ import (
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/replica/combine"
 	"github.com/picomq/picomq/sqllog/sqllogtest"
+	"github.com/picomq/picomq/stream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func insert(node commands.NodeID, seq uint64) commands.Insert {
+func insert(node commands.NodeID, seq uint64) commands.Insert { return insertAt(7, node, seq) }
+
+func insertAt(clock stream.Time, node commands.NodeID, seq uint64) commands.Insert {
 	o := commands.Origin{Node: node, Epoch: 1, Seq: seq}
-	payload := commands.Payload{Clock: 7, Proposals: []commands.Proposal{{Origin: o, Commands: []commands.Command{&commands.Tick{}}}}}
+	payload := commands.Payload{Clock: clock, Proposals: []commands.Proposal{{Origin: o, Commands: []commands.Command{&commands.Tick{}}}}}
 	return commands.Insert{Origin: o, Payload: payload.Encode(), Summary: payload.Summary()}
 }
 
@@ -76,9 +78,9 @@ func pile(t *testing.T, g *gate, c *combine.Combiner, others ...commands.Insert)
 
 func TestWhatWaitsTogetherSharesARow(t *testing.T) {
 	g := newGate()
-	c := combine.New(g, func() time.Time { return time.UnixMilli(1234) })
+	c := combine.New(g)
 	defer c.Close()
-	ins := []commands.Insert{insert(1, 5), insert(2, 6), insert(3, 7)}
+	ins := []commands.Insert{insertAt(7, 1, 5), insertAt(9, 2, 6), insertAt(8, 3, 7)}
 	answers := pile(t, g, c, ins...)
 	first := <-answers[0]
 	require.NoError(t, first.err)
@@ -99,7 +101,7 @@ func TestWhatWaitsTogetherSharesARow(t *testing.T) {
 	payload, err := commands.DecodePayload(rows[0].Payload)
 	require.NoError(t, err)
 	assert.Len(t, payload.Proposals, 3)
-	assert.EqualValues(t, 1234, payload.Clock, "the clock of who inserts")
+	assert.EqualValues(t, 9, payload.Clock, "the latest")
 }
 
 // Of several in one row, only those are refused that are at fault.
@@ -110,7 +112,7 @@ func TestNobodyIsRefusedForAnother(t *testing.T) {
 	_, err := g.Append(t.Context(), known)
 	require.NoError(t, err)
 	<-g.entered
-	c := combine.New(g, nil)
+	c := combine.New(g)
 	defer c.Close()
 	astray := insert(2, 6)
 	astray.Applied = commands.Position{Index: 1, Row: 77}
@@ -125,7 +127,7 @@ func TestNobodyIsRefusedForAnother(t *testing.T) {
 
 func TestAskingTwiceIsADuplicate(t *testing.T) {
 	g := newGate()
-	c := combine.New(g, nil)
+	c := combine.New(g)
 	defer c.Close()
 	answers := pile(t, g, c, insert(1, 5), insert(1, 5))
 	require.NoError(t, (<-answers[0]).err)
@@ -139,7 +141,7 @@ func TestAskingTwiceIsADuplicate(t *testing.T) {
 
 func TestWhoGivesUpIsToldWhetherItWasBegun(t *testing.T) {
 	g := newGate()
-	c := combine.New(g, nil)
+	c := combine.New(g)
 	begun, cancelBegun := context.WithCancel(t.Context())
 	waiting, cancelWaiting := context.WithCancel(t.Context())
 	results := make(chan error, 2)
@@ -185,11 +187,11 @@ func holder(node commands.NodeID) commands.Holder { return commands.Holder{Node:
 
 func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 	log := sqllogtest.NewMemory()
-	local, other := combine.New(log, nil), combine.New(log, nil)
+	local, other := combine.New(log), combine.New(log)
 	defer local.Close()
 	defer other.Close()
 	transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
-	r := combine.NewRouter(local, transport, slog.New(slog.DiscardHandler))
+	r := combine.NewRouter(local, transport, combine.RouterConfig{})
 	_, err := r.Insert(t.Context(), insert(1, 1))
 	require.ErrorIs(t, err, commands.ErrNotSent, "nobody is known")
 
@@ -221,13 +223,59 @@ func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 	require.ErrorIs(t, err, commands.ErrNotSent, "what is known is too old")
 }
 
+// A node that never answers, though it renews its lease, costs less and less.
+func TestWhoNeverAnswersIsAskedLessAndLess(t *testing.T) {
+	log := sqllogtest.NewMemory()
+	local, other := combine.New(log), combine.New(log)
+	defer local.Close()
+	defer other.Close()
+	transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
+	now, observed := time.Unix(1e9, 0), 0
+	r := combine.NewRouter(local, transport, combine.RouterConfig{Now: func() time.Time { return now }, Observe: func(time.Duration) { observed++ }})
+	seq := uint64(0)
+	minutes := func(n int) {
+		for range n * 60 {
+			seq++
+			r.Learn(holder(1), holder(2), now)
+			_, _ = r.Insert(t.Context(), insert(1, seq))
+			now = now.Add(time.Second)
+		}
+	}
+	lost := fmt.Errorf("%w: the answer was lost", commands.ErrUnknown)
+	transport.fail.Store(&lost)
+	minutes(10)
+	first := transport.asked.Load()
+	require.Less(t, first, int64(20))
+	require.Equal(t, combine.RouterStats{Alone: 600}, r.Stats())
+	require.EqualValues(t, first, observed)
+	transport.fail.Store(nil)
+	minutes(2)
+	require.Greater(t, transport.asked.Load(), first+60, "it is back")
+	require.Equal(t, uint64(720), r.Stats().ByOthers+r.Stats().Alone)
+}
+
+func TestWhatIsInsertedIsCounted(t *testing.T) {
+	g := newGate()
+	c := combine.New(g)
+	defer c.Close()
+	answers := pile(t, g, c, insert(1, 1), insert(2, 1))
+	for _, a := range answers {
+		require.NoError(t, (<-a).err)
+	}
+	_, err := c.InsertForOther(t.Context(), insert(3, 1))
+	require.NoError(t, err)
+	_, err = c.InsertForOther(t.Context(), insert(3, 1))
+	require.Error(t, err)
+	require.Equal(t, combine.Stats{Rows: 3, Parts: 4, Others: 1}, c.Stats())
+}
+
 func TestOneRouterHasTheLease(t *testing.T) {
 	log := sqllogtest.NewMemory()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	c := combine.New(log, nil)
+	c := combine.New(log)
 	defer c.Close()
-	r := combine.NewRouter(c, &remote{}, slog.New(slog.DiscardHandler))
+	r := combine.NewRouter(c, &remote{}, combine.RouterConfig{})
 	go func() {
 		defer close(done)
 		r.Keep(ctx, log, func() commands.Holder { return commands.Holder{Node: 1, Epoch: 1} })

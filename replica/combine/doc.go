@@ -20,13 +20,15 @@
 //	                              by that request
 //	ErrUnknown, and no answer     it may stand or come to     looks its origin up and inserts for
 //	                              stand                       itself under the same origin
-//	ErrDuplicateOrigin, ErrLostTail, ErrTruncated, others: as the log says them
+//	ErrDuplicateOrigin            it stands there already     looks its origin up
+//	ErrLostTail, ErrTruncated,    that node's log refuses it  inserts for itself: its own log
+//	others                                                    may be another, and says so
 //
 // A row that is refused as a whole, because one of its parts is, is inserted part
 // by part: each proposer gets its own answer, and none is refused for another's.
 //
 // Each proposal keeps the encoding and the digest that its proposer gave it, so
-// that it recognises it. The row's clock is that of the node that inserts.
+// that it recognises it. The row's clock is the latest of its proposers'.
 //
 // # Bounds
 //

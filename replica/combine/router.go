@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/picomq/picomq/commands"
@@ -35,8 +36,10 @@ const (
 	// the log.
 	Patience = 500 * time.Millisecond
 	// avoidance is how long a node that did not answer is not asked again: by then
-	// it has renewed its lease, or another has it.
-	avoidance = leaseTTL
+	// it has renewed its lease, or another has it. It doubles, up to longestAvoidance,
+	// while the same node does not answer.
+	avoidance        = leaseTTL
+	longestAvoidance = time.Minute
 )
 
 // Router sends a proposer's inserts to the combiner that is in charge. Its methods
@@ -44,35 +47,82 @@ const (
 type Router struct {
 	local  *Combiner
 	remote Remote
-	logger *slog.Logger
-	now    func() time.Time
+	config RouterConfig
+
+	byOthers, alone atomic.Uint64 // see RouterStats
 
 	mu      sync.Mutex
 	charge  commands.Holder // who has the lease, as last learned; zero: unknown
 	self    commands.Holder
-	until   time.Time // when what was learned is too old
-	avoided time.Time // until then nobody is asked
+	until   time.Time     // when what was learned is too old
+	avoided time.Time     // until then nobody is asked
+	pause   time.Duration // how long it was avoided the last time; 0: it answered since
+}
+
+// RouterConfig is what a router may be told. Zero fields take the defaults named.
+type RouterConfig struct {
+	// Logger is told when a node does not answer. Default: nobody.
+	Logger *slog.Logger
+	// Observe is given how long an insert took that somebody in charge was asked
+	// for, whatever came of it, on the goroutine that waited. May be nil.
+	Observe func(time.Duration)
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
 }
 
 // NewRouter makes a router for a node that has a combiner of its own.
-func NewRouter(local *Combiner, remote Remote, logger *slog.Logger) *Router {
-	return &Router{local: local, remote: remote, logger: logger, now: time.Now}
+func NewRouter(local *Combiner, remote Remote, config RouterConfig) *Router {
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if config.Observe == nil {
+		config.Observe = func(time.Duration) {}
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	return &Router{local: local, remote: remote, config: config}
+}
+
+// RouterStats is what came of a node's own inserts since its router was made.
+type RouterStats struct {
+	ByOthers uint64 // another node inserted them
+	Alone    uint64 // nobody was in charge or answered: the node was told to insert by itself
+}
+
+// Stats is a snapshot.
+func (r *Router) Stats() RouterStats {
+	return RouterStats{ByOthers: r.byOthers.Load(), Alone: r.alone.Load()}
 }
 
 // Insert asks whoever is in charge. [commands.ErrNotSent] says to insert by
 // oneself.
 func (r *Router) Insert(ctx context.Context, in commands.Insert) (commands.Row, error) {
+	row, err := r.ask(ctx, in)
+	if errors.Is(err, commands.ErrNotSent) || errors.Is(err, commands.ErrUnknown) {
+		r.alone.Add(1)
+	}
+	return row, err
+}
+
+func (r *Router) ask(ctx context.Context, in commands.Insert) (commands.Row, error) {
 	by, self := r.inCharge()
-	switch by {
-	case commands.Holder{}:
+	if by == (commands.Holder{}) {
 		return commands.Row{}, fmt.Errorf("%w: no node inserts for others", commands.ErrNotSent)
-	case self:
+	}
+	begun := time.Now()
+	defer func() { r.config.Observe(time.Since(begun)) }()
+	if by == self {
 		return r.local.Insert(ctx, in)
 	}
 	call, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	row, err := r.remote.Insert(call, by, in)
-	if errors.Is(err, commands.ErrNotSent) || errors.Is(err, commands.ErrUnknown) {
+	switch {
+	case err == nil:
+		r.byOthers.Add(1)
+		r.answered(by)
+	case errors.Is(err, commands.ErrNotSent), errors.Is(err, commands.ErrUnknown):
 		r.avoid(by, err)
 	}
 	return row, err
@@ -82,7 +132,7 @@ func (r *Router) Insert(ctx context.Context, in commands.Insert) (commands.Row, 
 func (r *Router) inCharge() (by, self commands.Holder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
+	now := r.config.Now()
 	if now.After(r.until) || now.Before(r.avoided) {
 		return commands.Holder{}, r.self
 	}
@@ -93,8 +143,22 @@ func (r *Router) inCharge() (by, self commands.Holder) {
 func (r *Router) avoid(by commands.Holder, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.avoided = r.now().Add(avoidance)
-	r.logger.Info("the node that inserts for others does not answer: this one inserts for itself for a while", "peer", by.Node, "error", err)
+	if by != r.charge {
+		return // it is another by now
+	}
+	r.pause = min(max(2*r.pause, avoidance), longestAvoidance)
+	r.avoided = r.config.Now().Add(r.pause)
+	r.config.Logger.Info("the node that inserts for others does not answer: this one inserts for itself for a while",
+		"peer", by.Node, "for", r.pause.String(), "error", err)
+}
+
+// answered notes that a node works.
+func (r *Router) answered(by commands.Holder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if by == r.charge {
+		r.pause = 0
+	}
 }
 
 // Learn notes who is in charge, for the time of a lease from when it was asked.
@@ -102,7 +166,7 @@ func (r *Router) Learn(self, charge commands.Holder, asked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if charge != r.charge {
-		r.avoided = time.Time{} // it is another
+		r.avoided, r.pause = time.Time{}, 0 // it is another
 	}
 	r.self, r.charge, r.until = self, charge, asked.Add(leaseTTL)
 }
@@ -114,14 +178,14 @@ func (r *Router) Keep(ctx context.Context, leases Leases, self func() commands.H
 	defer tick.Stop()
 	for {
 		if err := r.renew(ctx, leases, self()); err != nil && ctx.Err() == nil {
-			r.logger.Debug("who inserts for others is not known", "error", err)
+			r.config.Logger.Debug("who inserts for others is not known", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTTL)
 			defer cancel()
 			if err := leases.ReleaseLease(end, LeaseName, self()); err != nil {
-				r.logger.Debug("the lease of inserting for others runs out by itself", "error", err)
+				r.config.Logger.Debug("the lease of inserting for others runs out by itself", "error", err)
 			}
 			return
 		case <-tick.C:
@@ -130,7 +194,7 @@ func (r *Router) Keep(ctx context.Context, leases Leases, self func() commands.H
 }
 
 func (r *Router) renew(ctx context.Context, leases Leases, self commands.Holder) error {
-	asked := r.now()
+	asked := r.config.Now()
 	held, err := leases.AcquireLease(ctx, LeaseName, self, leaseTTL)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,10 +19,10 @@ import (
 const poolerBinary = "/usr/sbin/pgbouncer"
 
 // Pooler starts a PgBouncer in front of the database in a pool mode (session,
-// transaction, statement) and returns the URL that leads through it. It ends
-// with the test, and fails it when there is no PgBouncer (see
+// transaction, statement), with further settings, and returns the URL that leads
+// through it. It ends with the test, and fails it when there is no PgBouncer (see
 // scripts/install-missing).
-func (d *Database) Pooler(t testing.TB, mode string) string {
+func (d *Database) Pooler(t testing.TB, mode string, settings ...string) string {
 	t.Helper()
 	u, err := url.Parse(d.URL)
 	require.NoError(t, err)
@@ -37,7 +38,8 @@ unix_socket_dir =
 auth_type = any
 pool_mode = %s
 default_pool_size = 40
-`, u.Hostname(), u.Port(), u.User.Username(), port, mode), 0o600))
+%s
+`, u.Hostname(), u.Port(), u.User.Username(), port, mode, strings.Join(settings, "\n")), 0o600))
 	args := []string{config}
 	if os.Geteuid() == 0 { // PgBouncer does not run as root
 		args = []string{"-u", "postgres", config}
