@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,8 @@ type Engine struct {
 	hub     *Hub
 	cache   *blockcache.Cache
 	writers writers
+	watch   sync.WaitGroup
+	closed  chan struct{}
 	toucher *toucher
 	readers readers
 
@@ -113,6 +116,8 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.writers.begin(writer, cfg.Writer)
+	e.closed = make(chan struct{})
+	e.watch.Go(e.watchReplica)
 	e.toucher = newToucher(e.replica, cfg.Logger)
 	e.hub.tend = e.tend
 	return e, nil
@@ -122,6 +127,8 @@ func New(cfg Config) (*Engine, error) {
 // that were held back be written, within ctx, and stops. New requests must be
 // refused by the caller from here on, and the replica be closed after it.
 func (e *Engine) Close(ctx context.Context) error {
+	close(e.closed)
+	e.watch.Wait()
 	return errors.Join(e.closeWriters(ctx), e.decided(ctx), e.toucher.close(ctx))
 }
 

@@ -218,14 +218,33 @@ func (w *writers) decides() {
 // what came back to no avail.
 func (e *Engine) closeWriters(ctx context.Context) error {
 	w := &e.writers
+	e.endMoves()
 	w.mu.Lock()
-	writer, back := w.current, w.back
+	writer := w.current
+	w.mu.Unlock()
+	return writer.Close(ctx)
+}
+
+// endMoves answers what came back, and from now on what comes back: it will not be
+// stored under another epoch.
+func (e *Engine) endMoves() {
+	w := &e.writers
+	w.mu.Lock()
+	back := w.back
 	w.ended, w.back = true, nil
 	w.mu.Unlock()
 	for _, s := range back {
 		e.finishAll(s, replica.ErrDeparted)
 	}
-	return writer.Close(ctx)
+}
+
+// watchReplica ends the moves of a node that ends instead of coming back.
+func (e *Engine) watchReplica() {
+	select {
+	case <-e.replica.Failed():
+		e.endMoves()
+	case <-e.closed:
+	}
 }
 
 // giveUp remembers sequences of an epoch that no commit will come for. Those of an

@@ -309,6 +309,31 @@ func TestAnEngineEndsWhileItsNodeIsGone(t *testing.T) {
 	require.Empty(t, other.read(t, "s", 0, 1<<20))
 }
 
+// TestANodeThatEndsInsteadOfComingBack: what came back is answered at once, and not
+// when its clients have given up.
+func TestANodeThatEndsInsteadOfComingBack(t *testing.T) {
+	w := newWorld(t)
+	n, other := w.start(nil), w.start(nil)
+	n.create(t, "s", "text/plain")
+	n.moves.turn.Lock() // the marker cannot be written
+	other.depart(t, n)
+	answer := make(chan error, 1)
+	go func() {
+		_, err := n.Append(t.Context(), "s", &stream.AppendRequest{Records: records("x")})
+		answer <- err
+	}()
+	require.Eventually(t, n.Moving, 10*time.Second, time.Millisecond)
+	n.replica.End(errors.New("the marker is another's"))
+	require.Equal(t, stream.CodeUnavailable, codeOf(t, <-answer))
+	require.Equal(t, stream.CodeUnavailable, codeOf(t, func() error {
+		_, err := n.Append(t.Context(), "s", &stream.AppendRequest{Records: records("y")})
+		return err
+	}()))
+	n.moves.cancel()
+	n.moves.turn.Unlock()
+	require.Empty(t, other.read(t, "s", 0, 1<<20))
+}
+
 // TestWhoeverLeftIsNotServed: an append whose client was told that its outcome is
 // unknown is not stored again; the client may have asked another node since.
 func TestWhoeverLeftIsNotServed(t *testing.T) {
