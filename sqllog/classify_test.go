@@ -34,6 +34,7 @@ func TestWhatPostgresErrorsMean(t *testing.T) {
 		{"lock timeout", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: "55P03"}, commands.ErrNotSent},
 		{"disk full", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: "53100"}, commands.ErrNotSent},
 		{"read only", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: "25006"}, commands.ErrNotSent},
+		{"statement gone", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: "26000"}, commands.ErrNotSent},
 		{"terminated", &pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "57P01"}, commands.ErrUnknown},
 		{"a timeout that ends the session", &pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "57014"}, commands.ErrUnknown},
 		{"internal", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: "XX000"}, commands.ErrUnknown},

@@ -58,7 +58,7 @@
 //
 // An error of severity ERROR was sent by Postgres instead of the commit, so
 // these are certain to have written nothing: 25006 read-only transaction (the
-// primary became a standby), 40001 serialization failure, 40P01 deadlock,
+// primary became a standby), 26000 prepared statement gone, 40001 serialization failure, 40P01 deadlock,
 // 53xxx resources (disk full, memory, connections), 55P03 lock not available,
 // 57014 statement timeout: all ErrNotSent; 22xxx data, 23xxx constraint, 42xxx
 // syntax, name or permission: refused for good. FATAL errors (57P01 terminated

@@ -27,3 +27,10 @@ func LimitSQLite(ctx context.Context, t testing.TB, l *Log, pages int) {
 	_, err := l.writer.DB.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 	require.NoError(t, err)
 }
+
+// CleanUp makes the log's idle connection forget its prepared statements.
+func CleanUp(ctx context.Context, t testing.TB, l *Log) {
+	t.Helper()
+	_, err := l.writer.DB.ExecContext(ctx, "DEALLOCATE ALL")
+	require.NoError(t, err)
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/sqllog"
 	"github.com/picomq/picomq/sqllog/sqllogtest"
 )
@@ -58,4 +59,16 @@ func TestPostgresBehindAPoolerThatLeavesSessionsAsTheyAre(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
 	}
+}
+
+// A session that somebody else cleaned up is given up, and not tried for ever.
+func TestPostgresSessionThatLostItsStatements(t *testing.T) {
+	l := openPostgres(t, sqllogtest.Postgres(t))
+	_, err := l.Append(t.Context(), insert(1))
+	require.NoError(t, err)
+	sqllog.CleanUp(t.Context(), t, l)
+	_, err = l.Append(t.Context(), insert(2))
+	require.ErrorIs(t, err, commands.ErrNotSent)
+	_, err = l.Append(t.Context(), insert(2))
+	require.NoError(t, err)
 }

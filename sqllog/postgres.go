@@ -194,7 +194,7 @@ func classifyPostgres(err error) error {
 	switch code := failure.Code; {
 	case code == "23505" && failure.ConstraintName == "origins_pkey":
 		return fmt.Errorf("%w: %w", commands.ErrDuplicateOrigin, err)
-	case code == "25006", code == "40001", code == "40P01", code == "55P03", code == "57014", strings.HasPrefix(code, "53"):
+	case code == "25006", code == "26000", code == "40001", code == "40P01", code == "55P03", code == "57014", strings.HasPrefix(code, "53"):
 		return fmt.Errorf("%w: %w", commands.ErrNotSent, err)
 	case strings.HasPrefix(code, "22"), strings.HasPrefix(code, "23"), strings.HasPrefix(code, "42"):
 		return err

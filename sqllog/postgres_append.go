@@ -3,7 +3,9 @@ package sqllog
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -29,12 +31,19 @@ func insertPostgres(ctx context.Context, l *Log, in *commands.Insert, row comman
 	defer func() { _ = conn.Close() }() // gives it back; nothing is lost with an error
 	text := appendText(in, row)
 	var results []*pgconn.Result
-	err = conn.Raw(func(driver any) error {
-		results, err = driver.(*stdlib.Conn).Conn().PgConn().Exec(ctx, text).ReadAll()
-		return err
+	var failure error
+	err = conn.Raw(func(pgx any) error {
+		results, failure = pgx.(*stdlib.Conn).Conn().PgConn().Exec(ctx, text).ReadAll()
+		if isUseless(failure) {
+			return driver.ErrBadConn // which keeps it from being used again
+		}
+		return nil
 	})
-	if err != nil {
-		return at, sentError{err}
+	switch {
+	case failure != nil:
+		return at, sentError{failure}
+	case err != nil:
+		return at, fmt.Errorf("%w: use the connection: %w", commands.ErrNotSent, err)
 	}
 	if len(results) == 0 || len(results[len(results)-1].Rows) == 0 {
 		return at, sql.ErrNoRows
@@ -53,6 +62,14 @@ func insertPostgres(ctx context.Context, l *Log, in *commands.Insert, row comman
 	at.Index, at.Previous = commands.Index(numbers[0]), commands.RowID(numbers[1])
 	setNumber(&at.DatabaseTime, numbers[2])
 	return at, nil
+}
+
+// isUseless tells whether a connection will not append any more: it lacks the
+// statements that it was given, as when a pooler let another client clean its
+// session up, or leads to what has become a standby.
+func isUseless(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && (refusal.Code == "26000" || refusal.Code == "25006")
 }
 
 // sentError is an error of a message that may have reached the server. What the
