@@ -114,6 +114,7 @@ type Cache struct {
 	flights map[entryKey]*flight
 	ahead   ahead
 	young   *fifo // what was asked for last
+	sweeps  sweeps
 }
 
 // entryKey names what the block cache holds: a block by its number in the
@@ -175,6 +176,7 @@ func New(config Config) (*Cache, error) {
 
 		flights: make(map[entryKey]*flight),
 		ahead:   ahead{fifo: newFIFO(part, nil)},
+		sweeps:  sweeps{last: make(map[blobwal.SegmentID]time.Time)},
 		young: newFIFO(part, func(p *placed) {
 			if p.again || p.bytes > part/2 { // what is so large had no time to be
 				blocks.Set(p.key, p.entry)

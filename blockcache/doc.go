@@ -36,9 +36,12 @@
 // gets of at most ReadAheadMax. The other is neighbours. A segment that is asked
 // for several small pieces within seconds, of whatever streams, is being read all
 // over: by somebody who goes through all streams, say. Its fetches then take what
-// follows along, 256 KiB at first and four times as much each time, and whoever goes
-// through it forwards finds up to 4 gets ahead of him. A single reader of a
-// stream gets no bytes of others.
+// follows along, 256 KiB at first and four times as much each time, or what comes
+// before where that is in memory. Whoever goes through it forwards finds as much ahead
+// of him as its share is: segments that are being read all over share three quarters
+// of the part for what is read ahead evenly. Of a segment that comes after it for who
+// goes through all streams ([Cache.Follows]) the index and the first 4 MiB are fetched
+// meanwhile. A single reader of a stream gets no bytes of others.
 //
 // Reading ahead is a favour. It takes at most half of the Fetches, so readers that
 // wait always find turns, and only as many bytes as its part has room for. What

@@ -13,8 +13,6 @@ const (
 	// over, growth how many times as many each one takes after it.
 	firstWindow = 256 << 10
 	growth      = 4
-	// maxWindows is how many of the largest gets that may be ahead of its readers.
-	maxWindows = 4
 	// fewFetches is how many small fetches a segment has within hotFor before it is
 	// taken for one that is read all over.
 	fewFetches = 4
@@ -30,7 +28,7 @@ type segmentIndex struct {
 
 	mu      sync.Mutex // guards the four below
 	fetches int        // small ones, no two of them further apart than hotFor
-	last    time.Time  // when the last of them was
+	last    time.Time  // when the last of them was, or of those for a window
 	window  int        // bytes that a fetch takes, or that are ahead of a reader; 0 at first
 	next    uint32     // the block after the last fetch of a window
 
@@ -52,12 +50,12 @@ func (x *segmentIndex) fit(from, least uint32, bytes int) (to uint32) {
 	return to
 }
 
-// extend is the end of a fetch of blocks [from, to) that are needed: in a segment
-// that is read all over it takes those after them along, in all at most limit
-// bytes. A fetch that is large by itself tells nothing about its neighbours.
-func (x *segmentIndex) extend(from, to uint32, limit int) uint32 {
+// isAllOver counts a fetch of blocks [from, to) that are needed, and tells whether the
+// segment is being read all over. A fetch that is large by itself tells nothing about
+// its neighbours.
+func (x *segmentIndex) isAllOver(from, to uint32) bool {
 	if x.span(from, to) > firstWindow {
-		return to
+		return false
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -66,28 +64,46 @@ func (x *segmentIndex) extend(from, to uint32, limit int) uint32 {
 		x.fetches, x.window = 0, 0
 	}
 	x.fetches, x.last = x.fetches+1, now
-	if x.fetches < fewFetches {
-		return to
-	}
-	x.window = min(max(growth*x.window, firstWindow), maxWindows*limit)
+	return x.fetches >= fewFetches
+}
+
+// extend is the end of a fetch of blocks [from, to) that takes those after them along,
+// in all at most limit bytes, with a window of at most so many bytes.
+func (x *segmentIndex) extend(from, to uint32, limit, most int) uint32 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.window = min(max(growth*x.window, firstWindow), most)
 	x.next = x.fit(from, to, min(x.window, limit))
 	x.mark.Store(from + 1)
 	return x.next
 }
 
-// goOn is the blocks [from, to) to fetch when a reader has come to a block, so that
-// a window is ahead of it again; none when enough of one is.
-func (x *segmentIndex) goOn(number uint32, limit int) (from, to uint32) {
-	if mark := x.mark.Load(); mark == 0 || number < mark {
-		return 0, 0
-	}
+// extended says where a fetch that extend was asked for ended after all.
+func (x *segmentIndex) extended(end uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if number >= x.next || int(x.next) == len(x.Blocks) {
+	x.next = end
+}
+
+// isDue tells whether goOn has something to do when a reader has come to a block.
+func (x *segmentIndex) isDue(number uint32) bool {
+	mark := x.mark.Load()
+	return mark > 0 && number >= mark
+}
+
+// goOn is the blocks [from, to) to fetch when a reader has come to a block, so that
+// a window of at most so many bytes is ahead of it again; none when enough of one is.
+func (x *segmentIndex) goOn(number uint32, most int) (from, to uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case !x.isDue(number): // any more
+		return 0, 0
+	case number >= x.next || int(x.next) == len(x.Blocks):
 		x.mark.Store(0)
 		return 0, 0
 	}
-	x.window = min(growth*x.window, maxWindows*limit)
+	x.window, x.last = min(growth*x.window, most), time.Now()
 	from, to = x.next, x.fit(number, x.next, x.window)
 	// Again when a quarter of that is read.
 	x.mark.Store(x.fit(number, number+1, x.window/4))
@@ -165,15 +181,14 @@ func (c *Cache) hint(segment Segment, index *segmentIndex, from, to uint32, need
 			from++
 			continue
 		}
-		end := min(to, index.fit(from, from+1, c.config.ReadAheadMax))
+		begin, end := from, c.absent(segment, from, min(to, index.fit(from, from+1, c.config.ReadAheadMax)))
 		if needed {
-			end = index.extend(from, end, c.config.ReadAheadMax)
+			begin, end = c.around(segment, index, from, end)
 		}
-		end = c.absent(segment, from, end)
-		if !c.mayHint(index.span(from, end)) {
+		if !c.mayHint(index.span(begin, end)) {
 			return from
 		}
-		c.flyBlocks(segment, index, from, end, true)
+		c.flyBlocks(segment, index, begin, end, true)
 		from = end
 	}
 	return to
@@ -198,16 +213,59 @@ func (c *Cache) flyNeeded(segment Segment, index *segmentIndex, number, to uint3
 		needed = min(last.Number+1, index.fit(number, needed, c.config.ReadAheadMax))
 	}
 	needed = c.absent(segment, number, needed)
-	end := c.absent(segment, number, index.extend(number, needed, c.config.ReadAheadMax))
-	if end > needed && !c.ahead.room(index.span(number, end)) {
-		end = needed
+	from, end := c.around(segment, index, number, needed)
+	return c.flyBlocks(segment, index, from, end, false)
+}
+
+// around is what a fetch of blocks [from, to) that are needed, none of them present,
+// takes with neighbours, which it does where the segment is read all over and there
+// is room. c.mu is held.
+func (c *Cache) around(segment Segment, index *segmentIndex, from, to uint32) (begin, end uint32) {
+	if !index.isAllOver(from, to) {
+		return from, to
 	}
-	return c.flyBlocks(segment, index, number, end, false)
+	share := c.sweeps.share(segment.ID, c.ahead.limit)
+	begin, end = from, c.absent(segment, from, index.extend(from, to, c.config.ReadAheadMax, share))
+	if end == to {
+		begin = c.backwards(segment, index, from, end)
+	}
+	if !c.ahead.room(index.span(begin, end)) {
+		begin, end = from, to
+	}
+	index.extended(end)
+	return begin, end
+}
+
+// backwards is where a fetch of blocks [from, to) begins where those after it are in
+// memory: the segment is read from its end to its front, or in no order, so those
+// before are wanted as well. c.mu is held.
+func (c *Cache) backwards(segment Segment, index *segmentIndex, from, to uint32) uint32 {
+	for from > 0 && index.span(from-1, to) <= firstWindow && !c.present(entryKey{segment.ID, int32(from - 1)}) {
+		from--
+	}
+	return from
 }
 
 // goOn has more fetched, if it is time, when a reader has come to a block.
 func (c *Cache) goOn(segment Segment, index *segmentIndex, number uint32) {
-	if from, to := index.goOn(number, c.config.ReadAheadMax); from < to {
-		index.fetched(number, c.hint(segment, index, from, to, false), to)
+	if !index.isDue(number) {
+		return
+	}
+	c.mu.Lock()
+	most := c.sweeps.share(segment.ID, c.ahead.limit)
+	c.mu.Unlock()
+	if from, to := index.goOn(number, most); from < to {
+		c.sweep(segment, index, number, from, to)
+	}
+}
+
+// sweep fetches blocks [from, to) ahead of a reader who has come to a block.
+func (c *Cache) sweep(segment Segment, index *segmentIndex, number, from, to uint32) {
+	came := c.hint(segment, index, from, to, false)
+	index.fetched(number, came, to)
+	if int(came) == len(index.Blocks) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sweeps.ended(segment.ID)
 	}
 }
