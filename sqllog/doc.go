@@ -102,7 +102,8 @@
 //
 // [Open] refuses a Postgres that is a standby, or has fsync,
 // synchronous_commit or full_page_writes off: what it acknowledges may be gone
-// after a crash.
+// after a crash. Appends wait for their commit also where synchronous_commit is
+// turned off later.
 // Every connection is checked to be to a primary. A pooler between must keep
 // sessions (PgBouncer: pool_mode=session), because settings, prepared statements
 // and LISTEN belong to one: Open looks whether two connections have a session

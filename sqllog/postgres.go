@@ -40,11 +40,15 @@ const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 // row that each append changes leaves versions behind, and while anybody keeps
 // an old snapshot all of them are read again by each append.
 //
+// Whatever the server, the database or the role is told after this node was started,
+// the commit is waited for.
+//
 // The second statement begins when the lock is held, with a view of its own that
 // holds all that was committed under the lock before. The database's clock is
 // read in it, so times follow the order of indexes.
 const postgresPrepare = `DEALLOCATE ALL;
-PREPARE picomq_lock AS SELECT pg_advisory_xact_lock(hashtext('picomq append'), hashtext(current_schema()));
+PREPARE picomq_lock AS SELECT pg_advisory_xact_lock(hashtext('picomq append'), hashtext(current_schema())),
+    CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END;
 PREPARE picomq_append (bigint, bigint, bigint, bigint, text, bigint, bigint, bigint, bytea, bigint[], bigint[], bigint[], bigint[], bigint[], bigint[]) AS
 WITH head AS MATERIALIZED (
     SELECT idx + 1 AS idx, row_id AS previous_row_id, ` + postgresNow + ` AS db_time_ms
