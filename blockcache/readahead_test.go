@@ -13,14 +13,14 @@ import (
 	"github.com/picomq/picomq/internal/faultbucket"
 )
 
-// streams is a segment of so many streams with one record of so many bytes each.
-func (r *rig) streams(t testing.TB, sequence uint64, n, recordBytes int) Segment {
+// streams is a segment of so many streams with one record of 10,000 bytes each.
+func (r *rig) streams(t testing.TB, sequence uint64, n int) Segment {
 	t.Helper()
 	counts := make([]int, n)
 	for i := range counts {
 		counts[i] = 1
 	}
-	segment, _ := r.store(t, sequence, recordBytes, counts...)
+	segment, _ := r.store(t, sequence, 10_000, counts...)
 	return segment
 }
 
@@ -32,7 +32,7 @@ func TestASegmentThatIsReadAllOverIsFetchedInGrowingPieces(t *testing.T) {
 	}
 	for name, order := range map[string][]int{"forwards": forwards, "nearly": nearly, "backwards": backwards, "in any order": anyhow} {
 		r := newRig(t, Config{}, nil)
-		segment := r.streams(t, 1, blocks, 10_000)
+		segment := r.streams(t, 1, blocks)
 		for _, ordinal := range order {
 			r.expectRecord(t, segment, uint32(ordinal))
 		}
@@ -51,7 +51,7 @@ func TestASegmentThatIsReadAllOverIsFetchedInGrowingPieces(t *testing.T) {
 func TestFewReadsOfASegmentFetchNoNeighbours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{}, nil)
-		segment := r.streams(t, 1, 1000, 10_000)
+		segment := r.streams(t, 1, 1000)
 		for i := range uint32(20) {
 			r.expectRecord(t, segment, 31*i)
 			if i%3 == 2 {
@@ -181,7 +181,7 @@ func TestAheadOfWhatTheSegmentDoesNotHave(t *testing.T) {
 func TestWhatFollowsASegmentThatIsReadAllOverIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{}, func(op faultbucket.Op) faultbucket.Decision { return faultbucket.Decision{Delay: time.Second} })
-		first, second, third := r.streams(t, 1, 300, 10_000), r.streams(t, 2, 300, 10_000), r.streams(t, 3, 300, 10_000)
+		first, second, third := r.streams(t, 1, 300), r.streams(t, 2, 300), r.streams(t, 3, 300)
 		r.expectRecord(t, first, 0)
 		r.Follows(first, second)
 		synctest.Wait()
