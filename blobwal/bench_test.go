@@ -129,3 +129,22 @@ func BenchmarkWriter(b *testing.B) {
 	s := w.Stats()
 	b.ReportMetric(float64(s.Appends)/float64(max(s.Segments, 1)), "appends/segment")
 }
+
+// BenchmarkReadBlocks is what a get of about a MiB costs, cut into blocks.
+func BenchmarkReadBlocks(b *testing.B) {
+	bucket := memblob.OpenBucket(nil)
+	defer func() { require.NoError(b, bucket.Close()) }()
+	object := Encode(someone(), 1, []*Append{to(1, slices.Repeat([]string{fill64(1 << 10)}, 1000)...)}).Object
+	key := Key(someone().Cluster, someone().Segment(1))
+	require.NoError(b, bucket.WriteAll(b.Context(), key, object, nil))
+	index, err := ParseObject(object)
+	require.NoError(b, err)
+	b.SetBytes(int64(len(object)))
+	b.ReportAllocs()
+	for b.Loop() {
+		blocks, err := ReadBlocks(b.Context(), bucket, key, index, 0, len(index.Blocks))
+		if err != nil || len(blocks) != len(index.Blocks) {
+			b.Fatal(len(blocks), err)
+		}
+	}
+}
