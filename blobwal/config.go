@@ -25,8 +25,8 @@ type WriterConfig struct {
 	// local buckets; for clouds 50 ms is.
 	Interval time.Duration
 
-	// Pace is the least time between two seals while a segment is under way, which it
-	// is until Sealed.Decided, unless a group has a quarter of SegmentBytes. Default
+	// Pace is the least time between two seals while a segment is under way (put, or
+	// in a crowd undecided), unless a group has a quarter of SegmentBytes. Default
 	// 1 ms. Where puts wait for each other, as the syncs of one disk do, and for the
 	// log's commit, a pace longer than both keeps small segments from going side by
 	// side: they take longer then and are smaller.

@@ -113,7 +113,8 @@
 // next sequence, when it holds something and one of [WriterConfig].Slots uploads
 // is free, and
 //
-//   - nothing is under way, which a segment is until [Sealed.Decided]: at once;
+//   - no upload is under way and, if more than 64 appends are unanswered, no commit
+//     either (see [Sealed.Decided]): at once;
 //   - else when since the last seal max(P/Slots, [WriterConfig].Pace) has passed,
 //     P being the moving mean put time, or P/Slots if the group has a quarter of
 //     [WriterConfig].SegmentBytes;

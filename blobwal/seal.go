@@ -8,7 +8,7 @@ type sealInput struct {
 	full      bool          // the oldest group cannot take more, or the writer is closing
 	free      int           // upload slots
 	slots     int           // all of them
-	underWay  bool          // some segment is sealed and not decided
+	underWay  bool          // see [Writer.underWay]
 	sinceSeal time.Duration // since the last seal; very long before the first
 	interval  time.Duration // at least this between two seals
 	pace      time.Duration // at least this as well while a segment is under way; 0 for a large group
@@ -62,18 +62,29 @@ func moveMean(mean, d time.Duration) time.Duration {
 }
 
 // Decided tells the writer, once, that nothing more comes of the segment: the log
-// has its commit, or never will. Until then it counts as under way, and what is
-// added meanwhile waits longer, to be with more.
+// has its commit, or never will.
 func (s *Sealed) Decided() {
 	if s.writer != nil {
-		s.writer.decided()
+		s.writer.decided(len(s.Appends))
 	}
 }
 
-func (w *Writer) decided() {
+func (w *Writer) decided(appends int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.undecided--; w.undecided == 0 {
-		w.pump(time.Now())
-	}
+	w.undecided--
+	w.unanswered -= appends
+	w.pump(time.Now())
+}
+
+// crowd is the number of unanswered appends beyond which processors are what is
+// short. Below it, disks are.
+const crowd = 64
+
+// underWay tells whether what waits had better wait for more: while an upload is
+// under way, and in a crowd also while a commit is. That halves the number of puts
+// and rows, but few clients would only take longer: their commit and the next put
+// go side by side.
+func (w *Writer) underWay() bool {
+	return w.free < w.config.Slots || w.undecided > 0 && w.unanswered > crowd
 }

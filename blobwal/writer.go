@@ -28,6 +28,7 @@ type Writer struct {
 	spare      []*group   // empty ones, at most Slots, for their memory
 	free       int        // upload slots
 	undecided  int        // segments sealed, of which Decided was not called
+	unanswered int        // appends added that are in none of which it was
 	sequence   uint64     // the last one given
 	lastSeal   time.Time
 	meanPut    time.Duration
@@ -101,6 +102,7 @@ func (w *Writer) Add(a *Append) error {
 			w.stats.Backlog, bytes, w.config.BacklogBytes)
 	}
 	w.stats.Backlog += bytes
+	w.unanswered++
 	w.open(bytes).add(a, bytes, now)
 	w.pump(now)
 	return nil
@@ -179,7 +181,7 @@ func (w *Writer) setTimer(at time.Time, wait time.Duration) {
 
 func (w *Writer) sealInput(now time.Time) sealInput {
 	in := sealInput{
-		buffered: len(w.queue) > 0, free: w.free, slots: w.config.Slots, underWay: w.undecided > 0,
+		buffered: len(w.queue) > 0, free: w.free, slots: w.config.Slots, underWay: w.underWay(),
 		sinceSeal: now.Sub(w.lastSeal), interval: w.config.Interval, pace: w.config.Pace, meanPut: w.meanPut,
 	}
 	if in.buffered {

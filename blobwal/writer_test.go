@@ -3,6 +3,7 @@ package blobwal
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -83,23 +84,27 @@ func TestAnAppendAfterAPauseNeverWaits(t *testing.T) {
 	})
 }
 
-// A segment is under way until it is decided, not only until it is put.
-func TestWhatComesBeforeADecisionIsSealedAfterIt(t *testing.T) {
+// In a crowd a segment is under way until it is decided, else until it is put.
+func TestACrowdWaitsForTheDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, WriterConfig{Pace: time.Hour}, slow(time.Millisecond))
 		r.undecided = true
-		require.NoError(t, r.Add(to(1, "first")))
+		for i := range 2 {
+			require.NoError(t, r.Add(to(1, "one of few")))
+			time.Sleep(time.Second)
+			require.Len(t, r.delivered, i+1, "it does not wait for decisions")
+		}
+		for range crowd {
+			require.NoError(t, r.Add(to(1, "one of many")))
+		}
 		time.Sleep(time.Second)
-		require.Len(t, r.delivered, 1)
-		require.NoError(t, r.Add(to(1, "second")))
-		require.NoError(t, r.Add(to(2, "third")))
+		require.Len(t, r.delivered, 3, "the first of many found nothing under way")
+		for _, s := range slices.Clone(r.delivered) {
+			s.Decided()
+		}
 		time.Sleep(time.Second)
-		require.Len(t, r.delivered, 1, "the first is not decided")
-		r.delivered[0].Decided()
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		require.Len(t, r.delivered, 2)
-		assert.Len(t, r.delivered[1].Appends, 2)
+		require.Len(t, r.delivered, 4)
+		assert.Len(t, r.delivered[3].Appends, crowd-1)
 		r.closeNow(t)
 	})
 }
