@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gocloud.dev/blob"
@@ -40,8 +41,9 @@ type node struct {
 
 	combiner  combiner
 	standing  standing
-	address   string // where other nodes reach it; may be empty
-	temporary string // a folder that goes with the node
+	unwritten atomic.Pointer[silence] // the log takes no heartbeats; nil: it took the last one
+	address   string                  // where other nodes reach it; may be empty
+	temporary string                  // a folder that goes with the node
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc
@@ -165,18 +167,6 @@ func (n *node) startEngine(c *config, identity blobwal.Identity, now func() time
 	return err
 }
 
-const (
-	// heartbeatEvery is how often a node tells the log that it lives, or
-	// beatsPerTimeout times in the time after which it would be taken for gone.
-	heartbeatEvery  = 5 * time.Second
-	beatsPerTimeout = 6
-	// probeEvery is how often a bucket that took no segment is tried again
-	// while no append does so.
-	probeEvery = 2 * time.Second
-	// silenceLimit is how long the log may take before the node is not ready.
-	silenceLimit = 10 * time.Second
-)
-
 func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	jobs := upkeep.Config{
 		Replica: n.replica, Leases: n.log, Bucket: n.bucket, Cache: n.cache, Segments: n.engine, Identity: identity, Logger: n.logger,
@@ -197,65 +187,6 @@ func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	n.background.Go(func() { n.heartbeat(ctx, min(heartbeatEvery, c.nodeTimeout/beatsPerTimeout)) })
 	n.background.Go(func() { n.probe(ctx) })
 	n.background.Go(func() { n.followStanding(ctx, c, identity.Cluster) })
-	return nil
-}
-
-// probe finds out whether a bucket that did not take a segment takes objects
-// again: a node that is not ready may get no append that would.
-func (n *node) probe(ctx context.Context) {
-	timer := time.NewTicker(probeEvery)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		if n.engine.Storage() == nil {
-			continue
-		}
-		if err := n.replica.Mark(ctx); err == nil {
-			n.logger.Info("the bucket takes objects again")
-			n.engine.Stored()
-		}
-	}
-}
-
-func (n *node) heartbeat(ctx context.Context, every time.Duration) {
-	timer := time.NewTicker(every)
-	defer timer.Stop()
-	for {
-		now := n.standing.now.Load()
-		beat := commands.Heartbeat{Node: now.Node, Epoch: now.Epoch, Incarnation: now.Incarnation, Address: n.address, Release: version, Applied: n.replica.Applied()}
-		if err := n.log.Beat(ctx, beat); err != nil && ctx.Err() == nil {
-			n.logger.Warn("the heartbeat did not reach the log", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-	}
-}
-
-// healthy is nil when appends and reads can be expected to work.
-func (n *node) healthy() error {
-	if err := n.replica.Err(); err != nil {
-		return err
-	}
-	if n.engine.Moving() || n.engine.Identity().Epoch != uint64(n.standing.now.Load().Epoch) {
-		return errors.New("this node was taken for gone and registers anew")
-	}
-	if err := n.engine.Storage(); err != nil {
-		return fmt.Errorf("the bucket does not take segments: %w", err)
-	}
-	stats := n.replica.Stats()
-	if stats.Inserting > silenceLimit {
-		return fmt.Errorf("the log has not taken a row for %v", stats.Inserting.Round(time.Second))
-	}
-	if !n.log.Exclusive() && stats.SinceContact > silenceLimit {
-		return fmt.Errorf("the log has not answered for %v", stats.SinceContact.Round(time.Second))
-	}
 	return nil
 }
 

@@ -13,12 +13,14 @@
 // # What goes wrong
 //
 // All the time: puts and gets of the bucket are slow, very slow, fail, or are done
-// and their answer lost; each life of a node has a clock that is up to five seconds
-// wrong (seat.go). Now and then, drawn from the seed (fault.go): kill -9, SIGTERM,
-// SIGSTOP for longer than every timeout, also of just the node that inserts for
-// all, connections to the database cut in the middle of a message or held, and the
-// database stopped at once and recovered. At times a second node fails while one
-// does. One is always spared.
+// and their answer lost; each life of a node has a clock that is up to five
+// seconds wrong (seat.go). In every other life maintenance is in haste, so that
+// what is frozen wakes to a log and a bucket that went on without it. Now and
+// then, drawn from the seed (fault.go): kill -9, SIGTERM, SIGSTOP for longer than
+// every timeout, also of just the node that inserts for all, connections to the
+// database cut in the middle of a message or held, and the database stopped at
+// once and recovered. At times a second node fails while one does. One is always
+// spared.
 //
 // # What is done meanwhile
 //

@@ -21,6 +21,7 @@ const (
 	callsOfWriter = 12
 	followers     = 2
 	mostAttempts  = 40
+	mostUnknown   = 8 // in a stream that is deleted meanwhile, whose end tells little
 )
 
 // episode is one stream: a few clients that write to it at the same time, each
@@ -31,6 +32,7 @@ type episode struct {
 	mortal  bool // it is deleted and made anew meanwhile
 	random  *rand.Rand
 
+	unknown   atomic.Int64  // calls, whose outcome is
 	tail      atomic.Uint64 // as last heard; for conditional appends
 	seq       atomic.Uint64 // the last Stream-Seq given out
 	followers [followers]*follower
@@ -79,6 +81,9 @@ func (e *episode) live(ctx context.Context) error {
 	return g.Wait()
 }
 
+// over tells whether a stream's history is as long as can be checked.
+func (e *episode) over() bool { return e.mortal && e.unknown.Load() >= mostUnknown }
+
 // make creates the stream, through one node after the other.
 func (e *episode) make(ctx context.Context) bool {
 	for range mostAttempts {
@@ -123,6 +128,7 @@ func (e *episode) call(ctx context.Context, client int, in *input, random *rand.
 	c.end(out)
 	if out.verdict == unknown {
 		e.run.unknown.Add(1)
+		e.unknown.Add(1)
 	}
 	if out.tailKnown {
 		e.tail.Store(out.tail)
@@ -147,27 +153,26 @@ func pause(random *rand.Rand) time.Duration {
 
 // settle reads the stream through every node, which must agree, and brings the
 // followers to its end. Every node is well now.
-func (e *episode) settle(ctx context.Context) ([]uint64, error) {
-	var content []uint64
+func (e *episode) settle(ctx context.Context) (end ending, err error) {
 	for i, d := range e.run.doors() {
 		c := e.history.begin(writers+2, &input{kind: reading})
 		read, out, err := readWell(ctx, d, e.history.name)
 		if err != nil {
-			return nil, fmt.Errorf("%s through node %d: %w", e.history.name, i+1, err)
+			return end, fmt.Errorf("%s through node %d: %w", e.history.name, i+1, err)
 		}
 		c.end(out)
 		e.run.calls.Add(1)
-		content = read
+		end = ending{content: read, closed: out.closed}
 	}
 	for _, f := range e.followers {
 		if f == nil {
 			continue
 		}
-		if err := f.finish(ctx, e.run, uint64(len(content)), e.random); err != nil {
-			return nil, err
+		if err := f.finish(ctx, e.run, uint64(len(end.content)), e.random); err != nil {
+			return end, err
 		}
 	}
-	return content, nil
+	return end, nil
 }
 
 // errStale says that a node that is well does not know whether it is current.
@@ -192,18 +197,18 @@ func readWell(ctx context.Context, d *door, name stream.Name) ([]uint64, *output
 	return nil, nil, fmt.Errorf("%w: %w", why, context.Cause(ctx))
 }
 
-// check is everything that must hold of a stream whose content in the end is
-// known.
-func (e *episode) check(content []uint64) (decided bool, err error) {
-	if !e.mortal {
-		if err := e.history.verifyContent(content); err != nil {
-			return true, err
-		}
-		for _, f := range e.followers {
-			if err := f.verify(content); err != nil {
-				return true, fmt.Errorf("%w\n%s", err, e.history.describe())
-			}
+// check is everything that must hold of a stream that ended like this.
+func (e *episode) check(end ending) (decided bool, err error) {
+	if e.mortal {
+		return e.history.linearizable(e.history.calls)
+	}
+	if err := e.history.verifyContent(end.content); err != nil {
+		return true, err
+	}
+	for _, f := range e.followers {
+		if err := f.verify(end.content); err != nil {
+			return true, fmt.Errorf("%w\n%s", err, e.history.describe())
 		}
 	}
-	return e.history.linearizable()
+	return e.history.linearizable(e.history.resolve(end))
 }

@@ -54,15 +54,15 @@ func (c call) end(out *output) {
 // checkTimeout bounds the check of one stream, which takes milliseconds.
 const checkTimeout = 30 * time.Second
 
-// linearizable checks the calls against the model. decided is false when it took
-// too long.
-func (h *history) linearizable() (decided bool, err error) {
-	result, info := porcupine.CheckOperationsVerbose(model, h.calls, checkTimeout)
+// linearizable checks calls of the stream against the model. decided is false when
+// it took too long.
+func (h *history) linearizable(calls []porcupine.Operation) (decided bool, err error) {
+	result, info := porcupine.CheckOperationsVerbose(model, calls, checkTimeout)
 	if result != porcupine.Illegal {
 		return result == porcupine.Ok, nil
 	}
 	return true, fmt.Errorf("%s: no order of these calls explains their answers; the longest that does has %d of %d:\n%s",
-		h.name, longest(info), len(h.calls), h.describe())
+		h.name, longest(info), len(calls), h.describe())
 }
 
 // longest is how many calls the best attempt put in order.

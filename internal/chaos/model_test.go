@@ -83,3 +83,32 @@ func TestContentIsCheckedRecordByRecord(t *testing.T) {
 	require.ErrorContains(t, h.verifyContent([]uint64{1, 2, 3, 3}), "record 3 is there twice")
 	require.ErrorContains(t, h.verifyContent([]uint64{1, 2, 4}), "record 4 at 2 was never sent, or refused")
 }
+
+func TestTheEndTellsOfCallsWithoutAnswer(t *testing.T) {
+	retried := input{kind: appending, id: 5, count: 1, producer: 1}
+	h := &history{calls: []porcupine.Operation{
+		operation(0, never, input{kind: creating}, output{}),
+		operation(1, 2, input{kind: creating}, output{verdict: existed}),
+		operation(3, never, added(1, 2), output{}),
+		operation(4, never, added(3, 1), output{}),
+		operation(5, never, input{kind: appending, closes: true}, output{}),
+		operation(6, never, retried, output{}),
+		operation(7, never, retried, output{}),
+		operation(8, 9, retried, output{verdict: existed}),
+	}}
+	calls := h.resolve(ending{content: []uint64{1, 2, 5}})
+	var text []string
+	for _, c := range calls {
+		text = append(text, describe(c.Input.(*input), c.Output.(*output)))
+	}
+	require.Equal(t, []string{
+		"create -> unknown", "create -> existed", "append 1 of 2 -> done first 0",
+		"append 5 of 1 producer 1/0 -> done first 2", "append 5 of 1 producer 1/0 -> existed",
+	}, text)
+	require.EqualValues(t, 6, calls[3].Call)
+	require.True(t, porcupine.CheckOperations(model, calls))
+
+	h.calls[7] = operation(8, 9, retried, at(2, 3))
+	require.Len(t, h.resolve(ending{content: []uint64{1, 2, 5}}), 4, "an answer says which try did it")
+	require.Len(t, h.resolve(ending{content: []uint64{1, 2, 5}, closed: true}), 5, "the close may have happened")
+}

@@ -145,14 +145,15 @@ func (r *run) check(ctx context.Context, episodes []*episode) error {
 	var undecided, records atomic.Int64
 	for _, e := range episodes {
 		g.Go(func() error {
-			content, err := e.settle(ctx)
+			end, err := e.settle(ctx)
 			if err != nil {
 				return err
 			}
-			records.Add(int64(len(content)))
-			decided, err := e.check(content)
+			records.Add(int64(len(end.content)))
+			decided, err := e.check(end)
 			if !decided {
 				undecided.Add(1)
+				r.Log("whether an order explains these calls took too long to find out:\n%s", e.history.describe())
 			}
 			return err
 		})

@@ -108,9 +108,12 @@ func (s *seat) watch(p *process.Server) {
 	}
 }
 
-// environment spoils this life of a node: its clock, and what its bucket does.
+// environment spoils this life of a node: its clock, and what its bucket does. In
+// every other life maintenance is in haste: what lags is soon overtaken by it.
 func (s *seat) environment(random *rand.Rand) []string {
+	haste := [...]string{"", "1"}[random.IntN(2)]
 	return []string{
+		"PICOMQ_HASTE=" + haste,
 		"PICOMQ_CLUSTER_SECRET=chaos",
 		fmt.Sprintf("PICOMQ_CLOCK_SKEW=%dms", random.IntN(10_001)-5000),
 		fmt.Sprintf("PICOMQ_BUCKET_FAULTS=latency=1ms,jitter=4ms,straggle=0.01:%dms,put-fails=0.02,put-lost=0.02,get-fails=0.03,seed=%d",

@@ -30,7 +30,7 @@ func (w *writer) work(ctx context.Context) error {
 		if err := w.send(ctx, in); err != nil {
 			return err
 		}
-		if !sleep(ctx, pause(w.random)) {
+		if w.episode.over() || !sleep(ctx, pause(w.random)) {
 			return nil
 		}
 	}

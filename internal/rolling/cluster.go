@@ -67,8 +67,8 @@ func (c *Cluster) Restart(ctx context.Context, i int) error {
 		return err
 	case state.ExitCode() != 0:
 		return fmt.Errorf("node %d ended with %v\n%s", i, state, server.Log())
-	case strings.Contains(server.Log(), "level=WARN"), strings.Contains(server.Log(), "level=ERROR"):
-		return fmt.Errorf("node %d complained\n%s", i, server.Log())
+	case strings.Contains(server.Log(), "level=ERROR"), strings.Contains(server.Log(), "did not end"):
+		return fmt.Errorf("node %d did not end as it should\n%s", i, server.Log())
 	}
 	return c.launch(ctx, i, strings.TrimPrefix(server.URL, "http://"), strings.TrimPrefix(server.AdminURL, "http://"))
 }
