@@ -77,7 +77,7 @@ conformance: setup build ## Run the official suite against one node and three, a
 
 .PHONY: crash
 crash: build ## Kill the server KILLS times under load and check every acknowledged record
-	cd internal/crash && go test -count=1 -kills $(KILLS)
+	cd internal/crash && ../../scripts/with-postgres go test -count=1 -kills $(KILLS)
 
 .PHONY: rolling
 rolling: ## Restart every node of a cluster under load, behind balancers, and look for requests that failed
