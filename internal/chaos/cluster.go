@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,7 +25,8 @@ type cluster struct {
 	database       *postgres
 	seats          [nodes]*seat
 	stillness      *stillness
-	fail           func(error) // ends the run
+	overtaken      atomic.Int64 // nodes that were started again since the log had gone on without them
+	fail           func(error)  // ends the run
 }
 
 // newCluster starts everything. fail is called, from any goroutine, when a node
@@ -92,7 +94,11 @@ func (c *cluster) inserter(ctx context.Context) (*seat, error) {
 func (c *cluster) terminate() error {
 	var g errgroup.Group
 	for _, s := range c.seats {
-		g.Go(s.terminate)
+		g.Go(func() error {
+			s.turn.Lock()
+			defer s.turn.Unlock()
+			return s.terminate()
+		})
 	}
 	return g.Wait()
 }

@@ -27,8 +27,11 @@ func (c *cluster) agree(ctx context.Context) error {
 	}
 	defer func() { _ = log.Close() }() // nothing was written
 	for {
-		// Rows may be dropped before they are read here, by nodes in haste.
-		if err := c.agreeNext(ctx, log); !errors.Is(err, commands.ErrTruncated) {
+		// Rows may be dropped before they are read here, by nodes in haste, and a node
+		// that was overtaken just now has no state of its own at that row.
+		err := c.agreeNext(ctx, log)
+		again := errors.Is(err, commands.ErrTruncated) || errors.Is(err, context.DeadlineExceeded)
+		if !again || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -36,6 +39,8 @@ func (c *cluster) agree(ctx context.Context) error {
 
 // agreeNext is agree for the next index at which nodes report.
 func (c *cluster) agreeNext(ctx context.Context, log *sqllog.Log) error {
+	ctx, cancel := context.WithTimeout(ctx, digestLimit/4)
+	defer cancel()
 	head, err := log.Head(ctx)
 	if err != nil {
 		return err

@@ -44,7 +44,9 @@
 //   - Followers saw the beginning of what is there, without gap or repeat, and reach
 //     its end.
 //   - Streams read the same through every node.
-//   - No node ends by itself; all are ready again when nothing is broken any more.
+//   - No node ends by itself, but to begin with a snapshot where the log went on
+//     without it and only the archive has what it missed; all are ready again when
+//     nothing is broken any more.
 //   - All nodes report the same digest of their state at the same row (digest.go).
 //   - `picomq fsck --deep` finds objects that nothing refers to, and nothing else.
 //

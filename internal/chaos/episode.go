@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -175,14 +174,10 @@ func (e *episode) settle(ctx context.Context) (end ending, err error) {
 	return end, nil
 }
 
-// errStale says that a node that is well does not know whether it is current.
-var errStale = errors.New("the answer may be of the past")
-
 // readWell reads through a node that is well, though its bucket may fail a few
 // times in a row.
 func readWell(ctx context.Context, d *door, name stream.Name) ([]uint64, *output, error) {
-	why := errStale
-	for sleep(ctx, 0) {
+	for {
 		content, out, current, err := d.read(ctx, name)
 		if err != nil {
 			return nil, nil, err
@@ -191,10 +186,9 @@ func readWell(ctx context.Context, d *door, name stream.Name) ([]uint64, *output
 			return content, out, nil
 		}
 		if !sleep(ctx, 50*time.Millisecond) {
-			break
+			return nil, nil, fmt.Errorf("no answer that is current: %w", context.Cause(ctx))
 		}
 	}
-	return nil, nil, fmt.Errorf("%w: %w", why, context.Cause(ctx))
 }
 
 // check is everything that must hold of a stream that ended like this.

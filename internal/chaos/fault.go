@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -31,22 +32,23 @@ func (f fault) String() string {
 	}[f]
 }
 
-// odds are how often each fault is drawn.
+// odds are how often each fault is dealt until the deck is dealt out.
 var odds = [faults]int{killed: 4, terminated: 1, frozen: 2, inserterFrozen: 3, hiccup: 3, cut: 3, held: 2, inserterHeld: 2, databaseCrash: 2}
 
-// draw is a random fault.
-func draw(random *rand.Rand) fault {
-	total := 0
-	for _, n := range odds {
-		total += n
-	}
-	n := random.IntN(total)
-	for f, odd := range odds {
-		if n -= odd; n < 0 {
-			return fault(f)
+// deck deals faults in random order, so that none is missing for long.
+type deck struct{ left []fault }
+
+func (d *deck) deal(random *rand.Rand) fault {
+	if len(d.left) == 0 {
+		for f, n := range odds {
+			d.left = append(d.left, slices.Repeat([]fault{fault(f)}, n)...)
 		}
+		random.Shuffle(len(d.left), func(i, j int) { d.left[i], d.left[j] = d.left[j], d.left[i] })
 	}
-	panic("odds do not add up")
+	last := len(d.left) - 1
+	f := d.left[last]
+	d.left = d.left[:last]
+	return f
 }
 
 // oddsOfPair is how seldom, one in so many, a second node fails while one does.
@@ -57,6 +59,7 @@ const oddsOfPair = 4
 type misfortune struct {
 	cluster *cluster
 	random  *rand.Rand // of its goroutine
+	deck    deck
 	busy    [nodes]bool
 	healed  chan int // a seat that is whole again
 	under   sync.WaitGroup
@@ -81,7 +84,7 @@ type stroke struct {
 func (m *misfortune) draw() stroke {
 	return stroke{
 		pause: 300*time.Millisecond + time.Duration(m.random.Int64N(int64(1200*time.Millisecond))),
-		fault: draw(m.random), seat: m.random.IntN(nodes), pair: m.random.IntN(oddsOfPair) == 0, seed: m.random.Uint64(),
+		fault: m.deck.deal(m.random), seat: m.random.IntN(nodes), pair: m.random.IntN(oddsOfPair) == 0, seed: m.random.Uint64(),
 	}
 }
 
@@ -159,6 +162,8 @@ func (m *misfortune) hit(ctx context.Context, next *stroke, s *seat) {
 
 // befall is a fault from its begin to its end. The end of ctx hastens it.
 func befall(ctx context.Context, f fault, s *seat, random *rand.Rand) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	lasts := func(least, most time.Duration) {
 		sleep(ctx, least+time.Duration(random.Int64N(int64(most-least))))
 	}

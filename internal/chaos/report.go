@@ -16,8 +16,9 @@ type Report struct {
 	Visits    int64 // connections of followers
 	Undecided int   // streams whose check took too long
 	Faults    map[string]int
-	Pairs     int // second nodes that failed while one did
-	Orphans   int // objects in the bucket in the end that nothing refers to
+	Pairs     int   // second nodes that failed while one did
+	Overtaken int64 // nodes that started again because the log went on without them
+	Orphans   int   // objects in the bucket in the end that nothing refers to
 
 	stillness *stillness
 }
@@ -47,8 +48,8 @@ func (r *Report) String() string {
 		}
 	}
 	text := fmt.Sprintf("%d calls to %d streams, %d of them with an unknown outcome; %d records; %d connections of followers; %d objects that nothing refers to\n"+
-		"faults: %s; %d of them on a second node",
-		r.Calls, r.Streams, r.Unknown, r.Records, r.Visits, r.Orphans, strings.Join(befell, ", "), r.Pairs)
+		"faults: %s; %d of them on a second node; %d nodes began with a snapshot since they were overtaken",
+		r.Calls, r.Streams, r.Unknown, r.Records, r.Visits, r.Orphans, strings.Join(befell, ", "), r.Pairs, r.Overtaken)
 	if r.stillness != nil {
 		text += fmt.Sprintf("\n%d writes of the probe accepted; longest time without one, while one was possible: %v\nby the last fault before: %v",
 			r.stillness.accepted, r.Stillness().Round(time.Millisecond), r.stillness)

@@ -168,8 +168,8 @@ func (r *run) check(ctx context.Context, episodes []*episode) error {
 // well waits until every node says that it is ready.
 func (r *run) well(ctx context.Context) error {
 	for _, s := range r.cluster.seats {
-		if err := s.current().Ready(ctx); err != nil {
-			return fmt.Errorf("node %d does not recover: %w", s.number, err)
+		if err := s.well(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -190,6 +190,7 @@ func (r *run) end(ctx context.Context) error {
 
 func (r *run) finish() *Report {
 	r.report.Calls, r.report.Unknown, r.report.Visits = r.calls.Load(), r.unknown.Load(), r.visits.Load()
+	r.report.Overtaken = r.cluster.overtaken.Load()
 	r.report.stillness = r.cluster.stillness
 	return &r.report
 }

@@ -31,6 +31,10 @@ type seat struct {
 	link    *proxy // to the database
 	door    *door
 
+	// turn is held by who does something to the process, from begin to end.
+	turn     sync.Mutex
+	watching sync.WaitGroup
+
 	mu      sync.Mutex
 	process *process.Server // nil while there is none
 	doomed  bool            // it ends because it was told to
@@ -57,7 +61,7 @@ func (s *seat) start(ctx context.Context, random *rand.Rand) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	for {
-		err := s.launch(ctx, s.environment(random))
+		err := s.launch(ctx, random)
 		if err == nil {
 			s.cluster.able(s, true)
 			return nil
@@ -73,9 +77,9 @@ func (s *seat) start(ctx context.Context, random *rand.Rand) error {
 // startLimit turns a node that never becomes ready into an error.
 const startLimit = time.Minute
 
-func (s *seat) launch(ctx context.Context, environment []string) error {
+func (s *seat) launch(ctx context.Context, random *rand.Rand) error {
 	p, err := process.Launch(context.WithoutCancel(ctx), process.Config{
-		Binary: s.cluster.binary, Env: environment,
+		Binary: s.cluster.binary, Env: s.environment(random),
 		Args: []string{
 			"--data", s.folder, "--storage", s.cluster.storage(), "--meta-url", s.cluster.database.url(s.link.address()),
 			"--listen", s.listen, "--admin-listen", "127.0.0.1:0", "--cluster-listen", s.advert,
@@ -93,18 +97,35 @@ func (s *seat) launch(ctx context.Context, environment []string) error {
 	s.mu.Lock()
 	s.process, s.doomed = p, false
 	s.mu.Unlock()
-	go s.watch(p)
+	again := rand.New(rand.NewPCG(random.Uint64(), 0))
+	s.watching.Go(func() { s.watch(context.WithoutCancel(ctx), p, again) })
 	return nil
 }
 
-// watch reports a node that ends though nobody told it to.
-func (s *seat) watch(p *process.Server) {
+// overtaken is what a node says that ends because the rows that it needs next are
+// only in the archive: maintenance in haste keeps few. A supervisor starts it again.
+const overtaken = "start it again, and it begins with a snapshot"
+
+// watch reports a node that ends though nobody told it to, but for one that was
+// overtaken, which it starts again.
+func (s *seat) watch(ctx context.Context, p *process.Server, random *rand.Rand) {
 	<-p.Exited()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	s.mu.Lock()
 	unasked := s.process == p && !s.doomed
 	s.mu.Unlock()
-	if unasked {
+	if !unasked {
+		return
+	}
+	s.cluster.able(s, false)
+	if !strings.Contains(p.Log(), overtaken) {
 		s.cluster.fail(fmt.Errorf("node %d ended by itself\n%s", s.number, p.Log()))
+		return
+	}
+	s.cluster.overtaken.Add(1)
+	if err := s.start(ctx, random); err != nil {
+		s.cluster.fail(err)
 	}
 }
 
@@ -204,11 +225,29 @@ func (s *seat) node() (uint64, error) {
 
 // close ends what is left of the seat.
 func (s *seat) close() error {
-	var err error
-	if p := s.current(); p != nil {
-		err = errors.Join(p.Signal(syscall.SIGCONT), s.kill())
-	}
+	err := s.leave()
+	s.watching.Wait()
 	s.door.transport.CloseIdleConnections()
 	s.link.close()
 	return err
+}
+
+func (s *seat) leave() error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	p := s.current()
+	if p == nil {
+		return nil
+	}
+	return errors.Join(p.Signal(syscall.SIGCONT), s.kill())
+}
+
+// well waits until the node is ready, as it should be when nothing is broken.
+func (s *seat) well(ctx context.Context) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if err := s.current().Ready(ctx); err != nil {
+		return fmt.Errorf("node %d does not recover: %w", s.number, err)
+	}
+	return nil
 }
