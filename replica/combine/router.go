@@ -34,7 +34,7 @@ const (
 	leaseTTL, leaseEvery = 3 * time.Second, time.Second
 	// Patience is how long another node's combiner may take. A proposer then asks
 	// the log.
-	Patience = 500 * time.Millisecond
+	Patience = 300 * time.Millisecond
 	// avoidance is how long a node that did not answer is not asked again: by then
 	// it has renewed its lease, or another has it. It doubles, up to longestAvoidance,
 	// while the same node does not answer.
