@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/internal/peer"
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/replica/combine"
 )
@@ -55,10 +57,14 @@ type toPeers struct{ node *node }
 // Insert implements [combine.Remote].
 func (t toPeers) Insert(ctx context.Context, by commands.Holder, in commands.Insert) (commands.Row, error) {
 	address := t.node.addressOf(uint32(by.Node), uint64(by.Epoch))
-	if address == "" || t.node.peers == nil {
-		return commands.Row{}, fmt.Errorf("%w: node %d, which inserts for others, has no address", commands.ErrNotSent, by.Node)
+	if address == "" || t.node.peers == nil { // who had the lease has an address, as long as it is there
+		return commands.Row{}, fmt.Errorf("%w: %w: node %d", commands.ErrNotSent, combine.ErrGone, by.Node)
 	}
-	return t.node.peers.Insert(ctx, address, in)
+	row, err := t.node.peers.Insert(ctx, address, in)
+	if errors.Is(err, peer.ErrRefused) {
+		err = fmt.Errorf("%w: %w", combine.ErrRefused, err)
+	}
+	return row, err
 }
 
 // registerCombiner says who inserts this node's rows, and whose rows it inserts.

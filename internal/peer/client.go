@@ -171,13 +171,31 @@ func (c *Client) get(ctx context.Context, address string, id blobwal.SegmentID, 
 	case response.StatusCode == http.StatusNotFound:
 		return nil, errNotThere
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("it answered %s", response.Status)
+		return nil, refusal(response)
 	case response.ContentLength != int64(size):
 		return nil, fmt.Errorf("it answered %d bytes of an object that has %d", response.ContentLength, size)
 	}
 	object = make([]byte, size)
 	_, err = io.ReadFull(response.Body, object)
 	return object, err
+}
+
+// ErrRefused is a node that knows another secret, which is not so by itself after a
+// while: somebody must give both the same.
+var ErrRefused = errors.New("a node refuses to be asked")
+
+// maxReason bounds what is read of why a node turned a request away, in bytes.
+const maxReason = 256
+
+// refusal is an answer that is none, with the reason that it gives.
+func refusal(response *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // what came of it
+	reason := strings.Join(strings.Fields(string(text)), " ")
+	err := fmt.Errorf("it answered %s: %s", response.Status, cmp.Or(reason, "it does not say why"))
+	if response.StatusCode == http.StatusUnauthorized {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
 }
 
 // mayAsk tells whether a node is worth a question. Of those that failed it lets one

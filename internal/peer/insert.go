@@ -117,7 +117,8 @@ func insertPath(cluster [16]byte) string { return insertPrefix + hex.EncodeToStr
 
 // Insert asks the node at an address to insert. Its errors are those of the log,
 // [commands.ErrNotSent] among them when the request did not reach the node or was
-// turned away, and [commands.ErrUnknown] when its answer did not come.
+// turned away, which is [ErrRefused] too where the secrets differ, and
+// [commands.ErrUnknown] when its answer did not come.
 func (c *Client) Insert(ctx context.Context, address string, in commands.Insert) (commands.Row, error) {
 	body, err := json.Marshal(insertion{Insert: in, Digest: commands.PayloadDigest(in.Payload)})
 	if err != nil {
@@ -138,7 +139,7 @@ func (c *Client) Insert(ctx context.Context, address string, in commands.Insert)
 	}
 	defer func() { _ = response.Body.Close() }() // whole, or unknown
 	if response.StatusCode >= 400 && response.StatusCode < 500 {
-		return commands.Row{}, fmt.Errorf("%w: %s answered %s", commands.ErrNotSent, address, response.Status)
+		return commands.Row{}, fmt.Errorf("%w: %s: %w", commands.ErrNotSent, address, refusal(response))
 	}
 	var answer inserted
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxInsert)).Decode(&answer); err != nil || response.StatusCode != http.StatusOK {

@@ -72,8 +72,11 @@ func TestWhatDoesNotArriveIsNotSent(t *testing.T) {
 	})
 	_, err := c.Insert(t.Context(), address, request)
 	require.ErrorIs(t, err, commands.ErrNotSent)
+	require.ErrorIs(t, err, peer.ErrRefused)
+	require.ErrorContains(t, err, "the cluster's secret is wrong", "the other node's reason")
 	_, err = c.Insert(t.Context(), "http://127.0.0.1:1", request)
 	require.ErrorIs(t, err, commands.ErrNotSent)
+	require.NotErrorIs(t, err, peer.ErrRefused)
 	_, err = c.Insert(t.Context(), "::", request)
 	require.ErrorIs(t, err, commands.ErrNotSent)
 }

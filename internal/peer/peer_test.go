@@ -3,6 +3,7 @@ package peer_test
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -137,6 +138,21 @@ func TestOnlyWhoKnowsTheSecretIsAnswered(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer ")
 	peer.Handler(cluster, "", func(blobwal.SegmentID) ([]byte, bool) { return object, true }).ServeHTTP(nobody, r)
 	require.Equal(t, http.StatusUnauthorized, nobody.Code, "no secret is nobody's secret")
+}
+
+// TestAWrongSecretIsNamed in the log of the node that was turned away.
+func TestAWrongSecretIsNamed(t *testing.T) {
+	n := start(t)
+	var said bytes.Buffer
+	c := peer.New(peer.Config{
+		Cluster: cluster, Secret: "secreT", Address: func(uint32, uint64) string { return n.URL }, Logger: slog.New(slog.NewTextHandler(&said, nil)),
+	})
+	defer c.Close()
+	for range 3 {
+		require.Nil(t, c.Ask(t.Context(), known, size, same))
+	}
+	require.Contains(t, said.String(), "level=WARN")
+	require.Contains(t, said.String(), "the cluster's secret is wrong")
 }
 
 // TestANodeThatFailsIsLeftAlone, whatever is wrong with it, and asked again later.

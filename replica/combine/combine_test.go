@@ -1,9 +1,11 @@
 package combine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -221,6 +223,31 @@ func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
 	r.Learn(holder(1), holder(3), time.Now().Add(-time.Minute))
 	_, err = r.Insert(t.Context(), insert(1, 6))
 	require.ErrorIs(t, err, commands.ErrNotSent, "what is known is too old")
+}
+
+// What somebody must put right is a warning; that a node leaves is nothing.
+func TestWhyNobodyInsertsIsLogged(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		says string
+	}{
+		{commands.ErrNotSent, "level=INFO"},
+		{fmt.Errorf("%w: %w", commands.ErrNotSent, combine.ErrGone), "level=DEBUG"},
+		{fmt.Errorf("%w: %w", combine.ErrRefused, commands.ErrNotSent), "level=WARN"},
+	} {
+		local := combine.New(sqllogtest.NewMemory())
+		transport, said := &remote{}, &bytes.Buffer{}
+		transport.fail.Store(&test.err)
+		r := combine.NewRouter(local, transport, combine.RouterConfig{
+			Logger: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		})
+		r.Learn(holder(1), holder(2), time.Now())
+		_, err := r.Insert(t.Context(), insert(1, 1))
+		require.ErrorIs(t, err, commands.ErrNotSent)
+		require.Contains(t, said.String(), test.says)
+		require.Contains(t, said.String(), test.err.Error())
+		local.Close()
+	}
 }
 
 // A node that never answers, though it renews its lease, costs less and less.

@@ -14,10 +14,18 @@ import (
 
 // Remote asks another node's combiner. An error that is none of the log's own,
 // and a lost answer, is [commands.ErrUnknown]; [commands.ErrNotSent] only when
-// the request certainly did not reach it.
+// the request certainly did not reach it. It may be [ErrGone] or [ErrRefused] too.
 type Remote interface {
 	Insert(ctx context.Context, by commands.Holder, in commands.Insert) (commands.Row, error)
 }
+
+var (
+	// ErrGone is a node that left, so that another soon inserts for all.
+	ErrGone = errors.New("the node left")
+	// ErrRefused is a node that will not insert for this one until somebody changes
+	// how one of them is configured.
+	ErrRefused = errors.New("the node refuses to insert for this one")
+)
 
 // Leases says who has the lease. [Router.Keep] takes it.
 type Leases interface {
@@ -148,8 +156,14 @@ func (r *Router) avoid(by commands.Holder, err error) {
 	}
 	r.pause = min(max(2*r.pause, avoidance), longestAvoidance)
 	r.avoided = r.config.Now().Add(r.pause)
-	r.config.Logger.Info("the node that inserts for others does not answer: this one inserts for itself for a while",
-		"peer", by.Node, "for", r.pause.String(), "error", err)
+	level, what := slog.LevelInfo, "the node that inserts for others does not answer: this one inserts for itself for a while"
+	switch {
+	case errors.Is(err, ErrGone):
+		level, what = slog.LevelDebug, "the node that inserts for others left: this one inserts for itself until another does"
+	case errors.Is(err, ErrRefused):
+		level, what = slog.LevelWarn, "the node that inserts for others refuses to do so for this one, which inserts for itself"
+	}
+	r.config.Logger.Log(context.Background(), level, what, "peer", by.Node, "for", r.pause.String(), "error", err)
 }
 
 // answered notes that a node works.
