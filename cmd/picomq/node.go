@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gofrs/flock"
 	"gocloud.dev/blob"
 
 	"github.com/picomq/picomq/blobwal"
@@ -44,6 +45,7 @@ type node struct {
 	unwritten atomic.Pointer[silence] // the log takes no heartbeats; nil: it took the last one
 	address   string                  // where other nodes reach it; may be empty
 	temporary string                  // a folder that goes with the node
+	lock      *flock.Flock            // on the data folder; nil where the log is SQLite, locked itself
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc
@@ -62,6 +64,9 @@ func startNode(ctx context.Context, c *config, address string) (_ *node, err err
 		if err := n.throwAway(c); err != nil {
 			return nil, err
 		}
+	}
+	if err := n.lockData(c); err != nil {
+		return nil, err
 	}
 	wanted, err := rememberedNode(c.data, c.nodeID)
 	if err != nil {
@@ -216,6 +221,9 @@ func (n *node) stop(ctx context.Context) {
 	}
 	if n.log != nil {
 		errs = append(errs, n.log.Close())
+	}
+	if n.lock != nil {
+		errs = append(errs, n.lock.Close())
 	}
 	if n.temporary != "" {
 		errs = append(errs, os.RemoveAll(n.temporary))

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gofrs/flock"
+
 	"github.com/picomq/picomq/commands"
 )
 
@@ -17,6 +19,42 @@ import (
 // incarnation that had it, as text. Losing it costs a new number and nothing else:
 // a node keeps nothing of its own.
 const nodeFile = "node-id"
+
+// lockName is the file in the data folder that its process holds locked.
+const lockName = "lock"
+
+// lockData takes the data folder for this process: a second one would register as
+// the same node and end the first, which whoever watches over it starts again, and
+// so on. The kernel releases it when the process ends, however it does; the file
+// stays, since removing it would let two processes lock two files of one name. A
+// SQLite log is locked itself, and needs no more: nothing is locked then.
+func (n *node) lockData(c *config) error {
+	if strings.HasPrefix(c.metaURL, "sqlite:") {
+		return nil
+	}
+	if err := os.MkdirAll(c.data, 0o750); err != nil {
+		return fmt.Errorf("--data %s: %w", c.data, err)
+	}
+	name := filepath.Join(c.data, lockName)
+	lock := flock.New(name)
+	got, err := lock.TryLock()
+	switch {
+	case err != nil:
+		return fmt.Errorf("--data %s: lock it for this process: %w", c.data, err)
+	case !got:
+		holder := "another process"
+		if pid, err := os.ReadFile(name); err == nil && len(pid) > 0 {
+			holder = "process " + strings.TrimSpace(string(pid))
+		}
+		return fmt.Errorf("--data %s is in use by %s, which holds %s: stop it first, or give this node a folder of its own", c.data, holder, name)
+	}
+	n.lock = lock
+	// For the message above only; the lock holds without it.
+	if err := os.WriteFile(name, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o644); err != nil {
+		return fmt.Errorf("--data %s: %w", c.data, err)
+	}
+	return nil
+}
 
 // wish is the number to register with. Zero: the lowest free one.
 type wish struct {

@@ -42,6 +42,23 @@ func TestWhatIsRememberedOfANode(t *testing.T) {
 	}
 }
 
+// TestADataFolderHasOneProcess: a second one is turned away and changes nothing for
+// the first; when that was killed, the next one has the folder.
+func TestADataFolderHasOneProcess(t *testing.T) {
+	database, bucket, data := sqllogtest.Postgres(t).URL, "file://"+t.TempDir(), t.TempDir()
+	flags := []string{"--meta-url", database, "--storage", bucket}
+	first := launch(t, data, nil, flags...)
+	code, said := refuse(t, nil, append([]string{"--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)...)
+	require.Equal(t, 1, code)
+	requireOneLine(t, said)
+	require.Contains(t, said, data+" is in use by process ")
+	call(t, http.MethodPut, first.URL+"/s", "text/plain", "").require(t, http.StatusCreated)
+	require.NoError(t, first.Signal(syscall.SIGKILL))
+	_, err := first.Wait(t.Context())
+	require.NoError(t, err)
+	stop(t, launch(t, data, nil, flags...), syscall.SIGTERM)
+}
+
 // TestACopiedDataFolderIsAnotherNode: a folder that was copied with its number
 // does not take the number from the node that goes on using it; a restart does.
 func TestACopiedDataFolderIsAnotherNode(t *testing.T) {
