@@ -93,7 +93,7 @@ func (c AdminConfig) cluster(w http.ResponseWriter, r *http.Request) {
 		refuseAdmin(w, err)
 		return
 	}
-	writeJSONBody(w, http.StatusOK, described)
+	writeAdminJSON(w, http.StatusOK, described)
 }
 
 func (c AdminConfig) index(w http.ResponseWriter, _ *http.Request) {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -24,7 +25,7 @@ func (c AdminConfig) stream(w http.ResponseWriter, r *http.Request) {
 		refuseAdmin(w, err)
 		return
 	}
-	writeJSONBody(w, http.StatusOK, streamDetail(&detail))
+	writeAdminJSON(w, http.StatusOK, streamDetail(&detail))
 }
 
 func (c AdminConfig) inspect(r *http.Request) (stream.Detail, error) {
@@ -42,7 +43,13 @@ func refuseAdmin(w http.ResponseWriter, err error) {
 		errors.As(err, &refused)
 		w.Header().Set("Retry-After", retryAfter(refused.RetryAfter))
 	}
-	writeJSONBody(w, known.status, wire.ErrorBody{Error: known.name, Message: err.Error()})
+	writeAdminJSON(w, known.status, wire.ErrorBody{Error: known.name, Message: err.Error()})
+}
+
+// writeAdminJSON answers with JSON and an end of line, for those who look from a shell.
+func writeAdminJSON(w http.ResponseWriter, status int, value any) {
+	writeJSONBody(w, status, value)
+	_, _ = io.WriteString(w, "\n") // a client that has gone needs no answer
 }
 
 func streamDetail(d *stream.Detail) wire.StreamDetail {

@@ -103,7 +103,7 @@ func TestAdminRefusals(t *testing.T) {
 			got := lookAt(t, func(context.Context, stream.Name) (stream.Detail, error) { return stream.Detail{}, row.err }, row.path)
 			assert.Equal(t, row.status, got.Code)
 			assert.Contains(t, got.Body.String(), row.body)
-			assert.Regexp(t, `^\{"error":"[a-z_]+","message":".+"\}$`, got.Body.String())
+			assert.Regexp(t, `^\{"error":"[a-z_]+","message":".+"\}\n$`, got.Body.String())
 			assert.Equal(t, row.retry, got.Header().Get("Retry-After"))
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,6 +88,8 @@ func TestAdminShowsTheCluster(t *testing.T) {
 	require.JSONEq(t, `{"id":"00ff","head":9,"level":0,"release":"","node":1,"leases":[],"nodes":[
 		{"node":1,"epoch":4,"state":"live","release":"v1","level":1,"applied":7},
 		{"node":2,"epoch":5,"state":"gone","release":"v1","level":1}]}`, look().Body.String())
+
+	require.True(t, strings.HasSuffix(look().Body.String(), "}\n"))
 
 	failure = stream.Errorf(stream.CodeUnavailable, "the log is out of reach")
 	refused := look()
