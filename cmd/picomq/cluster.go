@@ -32,8 +32,9 @@ func (n *node) describe(ctx context.Context, label string) (wire.Cluster, error)
 	}
 	view := n.replica.View()
 	id, _ := view.Cluster()
-	self, _ := n.replica.Node()
-	head := n.replica.Applied() // at least what the log held when it was asked
+	self, epoch := n.replica.Node()
+	stats := n.replica.Stats()
+	head := stats.Applied + stats.Lag // at least what the log held when it was asked
 	described := wire.Cluster{
 		ID: hex.EncodeToString(id[:]), Label: label, Head: uint64(head), Level: view.Level(), Release: version, Node: uint32(self),
 		Leases: make([]wire.Lease, 0, len(leases)), Nodes: []wire.Node{},
@@ -44,28 +45,34 @@ func (n *node) describe(ctx context.Context, label string) (wire.Cluster, error)
 		})
 	}
 	for _, known := range view.Nodes() {
-		described.Nodes = append(described.Nodes, describeNode(&known, beats, head))
+		shown := describeNode(&known, beats, head)
+		if known.Node == self && known.Epoch == epoch && !known.Gone {
+			shown.Applied, shown.Behind = new(uint64(stats.Applied)), new(uint64(stats.Lag))
+		}
+		described.Nodes = append(described.Nodes, shown)
 	}
 	return described, nil
 }
 
+// describeNode tells what the log and the last heartbeat of a node say of it.
 func describeNode(known *statemachine.Node, beats []commands.Heartbeat, head commands.Index) wire.Node {
 	shown := wire.Node{
 		Node: uint32(known.Node), Epoch: uint64(known.Epoch), State: wire.NodeSilent,
 		Address: known.Address, Release: known.Release, Level: known.Level,
 	}
+	if known.Gone {
+		shown.State = wire.NodeGone
+		return shown
+	}
 	for _, beat := range beats {
 		if beat.Node != known.Node || beat.Epoch != known.Epoch {
 			continue
 		}
-		applied, lag, age := uint64(beat.Applied), uint64(max(head, beat.Applied)-beat.Applied), max(0, beat.AgeMs)
-		shown.Applied, shown.Lag, shown.BeatMs = &applied, &lag, &age
+		age := max(0, beat.AgeMs)
+		shown.Applied, shown.BeatMs = new(uint64(beat.Applied)), &age
 		if age <= silentAfter.Milliseconds() {
-			shown.State = wire.NodeLive
+			shown.State, shown.Behind = wire.NodeLive, new(uint64(max(head, beat.Applied)-beat.Applied))
 		}
-	}
-	if known.Gone {
-		shown.State = wire.NodeGone
 	}
 	return shown
 }

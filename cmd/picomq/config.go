@@ -86,7 +86,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.nodeTimeout, "node-timeout", 30*time.Second, "how long a node of the cluster may be silent before it is taken for gone, the same on all of them, at least 5s")
 	f.DurationVar(&c.drain, "drain", drainByLog, "how long a server that was told to end fails its readiness before it ends, so that balancers notice (default 5s, 0s with the log in SQLite)")
 	f.Lookup("drain").DefValue = "0s" // which help does not print: the text says it
-	f.StringVar(&c.clusterListen, "cluster-listen", "", "address on which other nodes read this one's recent segments from memory (default: none)")
+	f.StringVar(&c.clusterListen, "cluster-listen", "", "address on which other nodes read this one's recent segments from memory, and send it rows that it inserts into the log for them (default: none)")
 	f.StringVar(&c.advertise, "advertise", "", "URL at which other nodes reach --cluster-listen (default: made from it where it names an IP address)")
 	f.StringVar(&c.clusterSecret, "cluster-secret", "", "what nodes prove themselves to each other with, the same on all; better given as PICOMQ_CLUSTER_SECRET")
 	f.StringVar(&c.clusterID, "cluster-id", "", "a label for logs and metrics; decides nothing")
@@ -212,6 +212,14 @@ const logFile = "log.db"
 // throwAway tells whether nothing is to be kept: records in memory, and no place
 // named for the log, which would be worth nothing without them.
 func (c *config) throwAway() bool { return strings.HasPrefix(c.storage, "mem:") && c.metaURL == "" }
+
+// logKind is what the log is kept in: sqlite or postgres.
+func (c *config) logKind() string {
+	if strings.HasPrefix(c.metaURL, "sqlite:") {
+		return "sqlite"
+	}
+	return "postgres"
+}
 
 // recordOverhead is the most that the records of one body take in a segment
 // beside their bytes.

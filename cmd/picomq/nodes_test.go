@@ -26,6 +26,7 @@ func TestANodeDrainsAndLeaves(t *testing.T) {
 	call(t, http.MethodPut, leaves.URL+"/s", "text/plain", "").require(t, http.StatusCreated)
 	require.NoError(t, leaves.Signal(syscall.SIGTERM))
 	requireNotReady(t, leaves)
+	require.Equal(t, "not ready: draining\n", call(t, http.MethodGet, leaves.AdminURL+"/ready", "", "").body)
 	call(t, http.MethodPost, leaves.URL+"/s", "text/plain", "while it drains").require(t, http.StatusOK)
 	requireCleanExit(t, leaves)
 	require.Equal(t, "while it drains", call(t, http.MethodGet, stays.URL+"/s?seq=0&format=raw", "", "").body)
@@ -55,9 +56,14 @@ func TestEveryNodeTellsOfAll(t *testing.T) {
 	require.Equal(t, "blue", told.Label)
 	require.Equal(t, uint32(1), told.Node)
 	require.LessOrEqual(t, *told.Nodes[1].Applied, told.Head)
-	require.Equal(t, told.Head-*told.Nodes[1].Applied, *told.Nodes[1].Lag)
+	require.Equal(t, told.Head-*told.Nodes[1].Applied, *told.Nodes[1].Behind)
+	require.Equal(t, told.Head-*told.Nodes[0].Applied, *told.Nodes[0].Behind)
 	stop(t, leaves, syscall.SIGTERM)
-	require.Equal(t, wire.NodeGone, nodes().Nodes[1].State)
+	left := nodes().Nodes[1]
+	require.Equal(t, wire.NodeGone, left.State)
+	require.Nil(t, left.Applied)
+	require.Nil(t, left.Behind)
+	require.Nil(t, left.BeatMs)
 	stop(t, stays, syscall.SIGTERM)
 }
 
@@ -116,6 +122,11 @@ func TestANodeReadsWhatAnotherHasInMemory(t *testing.T) {
 	call(t, http.MethodPut, writes.URL+"/s", "text/plain", "in memory").require(t, http.StatusCreated)
 	read := func(node *process.Server) {
 		require.Equal(t, "in memory", call(t, http.MethodGet, node.URL+"/s?seq=0&format=raw", "", "").body)
+	}
+	for _, node := range []*process.Server{writes, reads} {
+		requireLog(t, node, "cluster-listen=127.0.0.1:")
+		requireLog(t, node, "advertise=http://127.0.0.1:")
+		requireLog(t, node, "log=postgres")
 	}
 	for range 3 {
 		read(reads)

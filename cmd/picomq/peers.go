@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -90,6 +91,9 @@ func (s *server) servePeers(c *config, cluster net.Listener) {
 	routes.Handle("/", peer.Handler(id, c.clusterSecret, s.node.cache.Recent))
 	if s.node.combiner.local != nil {
 		routes.Handle("/insert/", peer.InsertHandler(id, c.clusterSecret, s.node.combiner.local.InsertForOther))
+	}
+	if s.node.log.Exclusive() || strings.HasPrefix(c.storage, "mem:") {
+		s.node.logger.Warn("--cluster-listen is of no use here: no other node shares a log in SQLite, or records in memory")
 	}
 	s.cluster = newServer(routes)
 	s.cluster.ReadTimeout, s.cluster.WriteTimeout = peerTimeout, peerTimeout

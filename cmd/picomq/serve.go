@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -91,17 +92,15 @@ func serve(ctx context.Context, c *config, out io.Writer) error {
 		return err
 	}
 	s.servePeers(c, cluster)
-	announce(out, public, admin)
-	s.ready.Store(true)
-	now := n.standing.now.Load()
-	n.logger.Info("ready", "listen", public.Addr().String(), "data", c.data, "storage", c.storage, "streams", n.replica.View().Counts().Streams,
-		"index", n.replica.Applied(), "took", time.Since(begun).Round(time.Millisecond), "node", now.Node, "epoch", now.Epoch, "version", version, "pid", os.Getpid())
+	announce(out, public, admin, cluster)
+	s.phase.Store(serving)
+	s.logReady(c, public, cluster, time.Since(begun))
 	if c.retentionAge > 0 || c.retentionBytes > 0 {
 		n.logger.Info("streams that state no retention of their own are trimmed", "age", c.retentionAge.String(), "bytes", c.retentionBytes)
 	}
 	select {
 	case <-ctx.Done():
-		s.ready.Store(false)
+		s.phase.Store(draining)
 		s.api.Retire()
 		n.logger.Info("stopping: not ready any more, then draining requests", "drain", c.drain.String())
 		select {
@@ -147,22 +146,47 @@ func maxConnections() int {
 }
 
 // announce prints the addresses, which matters where a port was picked.
-func announce(out io.Writer, public, admin net.Listener) {
+func announce(out io.Writer, public, admin, cluster net.Listener) {
 	_, _ = fmt.Fprintf(out, "listening on http://%s\n", public.Addr())
 	if admin != nil {
 		_, _ = fmt.Fprintf(out, "admin on http://%s\n", admin.Addr())
 	}
+	if cluster != nil {
+		_, _ = fmt.Fprintf(out, "cluster on http://%s\n", cluster.Addr())
+	}
 }
 
-// server is a node behind its two listeners.
+// logReady says who the server is, where it is reached and where it keeps what.
+func (s *server) logReady(c *config, public, cluster net.Listener, took time.Duration) {
+	n := s.node
+	now, id := n.standing.now.Load(), n.engine.Identity().Cluster
+	said := []any{
+		"listen", public.Addr().String(), "data", c.data, "log", c.logKind(), "storage", c.storage, "streams", n.replica.View().Counts().Streams,
+		"index", n.replica.Applied(), "took", took.Round(time.Millisecond), "node", now.Node, "epoch", now.Epoch, "version", version, "pid", os.Getpid(),
+		"identity", hex.EncodeToString(id[:]),
+	}
+	if cluster != nil {
+		said = append(said, "cluster-listen", cluster.Addr().String(), "advertise", n.address)
+	}
+	n.logger.Info("ready", said...)
+}
+
+// What a server is about to do, of which readiness tells.
+const (
+	starting int32 = iota
+	serving
+	draining
+)
+
+// server is a node behind its listeners.
 type server struct {
 	node    *node
 	api     *httpapi.API
 	public  *http.Server
 	admin   *http.Server // nil without an admin address
 	cluster *http.Server // nil unless other nodes may ask
-	ready   atomic.Bool
-	errors  chan error // a listener ended by itself
+	phase   atomic.Int32 // starting, serving or draining
+	errors  chan error   // a listener ended by itself
 }
 
 func (s *server) start(c *config, public, admin net.Listener) error {
@@ -211,8 +235,11 @@ func (s *server) run(h *http.Server, l net.Listener) {
 
 // readiness is nil when this node should be sent requests.
 func (s *server) readiness(context.Context) error {
-	if !s.ready.Load() {
-		return errors.New("starting or stopping")
+	switch s.phase.Load() {
+	case starting:
+		return errors.New("starting")
+	case draining:
+		return errors.New("draining")
 	}
 	return s.node.healthy()
 }
@@ -220,7 +247,7 @@ func (s *server) readiness(context.Context) error {
 // drain ends the server: readiness first, then live readers, then the requests
 // under way, then the node.
 func (s *server) drain() {
-	s.ready.Store(false)
+	s.phase.Store(draining)
 	s.api.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()

@@ -127,10 +127,15 @@ type Node struct {
 	Address string    `json:"address,omitempty"` // where other nodes reach it
 	Release string    `json:"release"`
 	Level   uint32    `json:"level"` // highest feature level that it understands
-	// What its last heartbeat said; absent without one of this epoch.
-	Applied *uint64 `json:"applied,omitempty"` // index of its last applied row
-	Lag     *uint64 `json:"lag,omitempty"`     // rows from there to the log's head as it is now
-	BeatMs  *int64  `json:"beat_ms,omitempty"` // since then
+	// Applied is the index of its last applied row: as it is now for the node that
+	// answers, and for another as its last heartbeat said. Absent without a heartbeat
+	// of this epoch, and for a node that is gone.
+	Applied *uint64 `json:"applied,omitempty"`
+	// Behind is the rows from there to the log's head as it is now: exact for the
+	// node that answers, and for another with what was written since its heartbeat.
+	// Absent unless the node is live.
+	Behind *uint64 `json:"behind,omitempty"`
+	BeatMs *int64  `json:"beat_ms,omitempty"` // since that heartbeat; absent as Applied is
 }
 
 // NodeState says how a node is.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,7 +25,14 @@ const (
 	adminTimeout = 10 * time.Second
 	// maxAdminBody bounds an answer, in bytes: a cluster of some 10,000 nodes.
 	maxAdminBody = 4 << 20
+	// clusterPage is the page of the cluster and its nodes.
+	clusterPage = "/cluster"
+	// upkeepLease is the lease of who does maintenance. A log without it has nobody.
+	upkeepLease = "upkeep"
 )
+
+// adminFlag is the flag of the verbs that ask an admin address.
+const adminFlag = "admin-url"
 
 // administrator is what the admin verbs share.
 type administrator struct {
@@ -38,12 +47,19 @@ func adminCommand() *cobra.Command {
 		Short: "Look at a cluster and its nodes",
 		Long: `Look at what the admin address of a server tells, which need not be
 reachable for clients. Every node tells the same of the cluster.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Example: `  picomq admin cluster
   picomq admin nodes --admin-url http://10.0.0.2:4438
   picomq admin stream logs/api`,
 	}
 	for _, verb := range []*cobra.Command{a.clusterCommand(), a.nodesCommand(), a.streamCommand()} {
-		verb.Flags().StringVar(&a.address, "admin-url", "http://127.0.0.1:4438", "`URL` of a server's admin address, or HOST:PORT")
+		verb.Flags().StringVar(&a.address, adminFlag, "http://127.0.0.1:4438", "`URL` of a server's admin address, or HOST:PORT")
 		verb.Flags().BoolVar(&a.asJSON, "json", false, "print the answer as it came")
 		BindEnv(verb)
 		cmd.AddCommand(verb)
@@ -55,9 +71,11 @@ func (a *administrator) clusterCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the log's head, who does maintenance, and how the nodes are",
-		Args:  cobra.NoArgs,
+		Example: `  picomq admin cluster
+  picomq admin cluster --admin-url 10.0.0.2:4438 --json`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, a, "/cluster", printCluster)
+			return show(cmd, a, clusterPage, printCluster)
 		},
 	}
 }
@@ -67,11 +85,17 @@ func (a *administrator) nodesCommand() *cobra.Command {
 		Use:   "nodes",
 		Short: "List the nodes: how they are, what they run, how far they are behind",
 		Long: `List the nodes that the log knows. A node is live while its heartbeats come,
-silent when they do not, and gone when it left or was taken for gone. LAG is in
-rows of the log, as of the heartbeat.`,
+silent when they do not, and gone when it left or was taken for gone.
+
+APPLIED is the last row of the log that a node has applied: now for the node that
+answers, by the last heartbeat for others. BEHIND is the rows between what its last
+beat said and the head now: a busy cluster shows what was written since the beat.
+Ask a node itself for how far it is behind.`,
+		Example: `  picomq admin nodes
+  picomq admin nodes --admin-url http://10.0.0.2:4438`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, a, "/cluster", printNodes)
+			return show(cmd, a, clusterPage, printNodes)
 		},
 	}
 }
@@ -80,7 +104,9 @@ func (a *administrator) streamCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stream NAME",
 		Short: "Show a stream as the server keeps it, also a deleted one that forks still need",
-		Args:  cobra.ExactArgs(1),
+		Example: `  picomq admin stream logs/api
+  picomq admin stream logs/api --json`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseName(args[0])
 			if err != nil {
@@ -134,15 +160,16 @@ func (a *administrator) get(ctx context.Context, page string) ([]byte, error) {
 	case len(body) == maxAdminBody:
 		return nil, fmt.Errorf("%s answered more than %d bytes", a.url(), maxAdminBody)
 	case answer.StatusCode != http.StatusOK:
-		return nil, refusedBy(a.url(), answer.StatusCode, body)
+		return nil, refusedBy(a.url(), page, answer.StatusCode, body)
 	}
 	return []byte(strings.TrimSpace(string(body))), nil
 }
 
-// refusedBy is the error for an answer other than 200.
-func refusedBy(url string, status int, body []byte) error {
+// refusedBy is the error for an answer other than 200. Every admin address has a
+// cluster to tell of, while the address for clients takes it for a stream.
+func refusedBy(url, page string, status int, body []byte) error {
 	var refusal wire.ErrorBody
-	if json.Unmarshal(body, &refusal) == nil && refusal.Message != "" {
+	if elsewhere := page == clusterPage && status == http.StatusNotFound; !elsewhere && json.Unmarshal(body, &refusal) == nil && refusal.Message != "" {
 		return errors.New(refusal.Message)
 	}
 	return fmt.Errorf("%s answered %d %s: is it the admin address of a server (--admin-listen)?", url, status, http.StatusText(status))
@@ -159,6 +186,9 @@ func printCluster(w io.Writer, c *wire.Cluster) error {
 		fmt.Fprintf(table, "label\t%s\n", c.Label)
 	}
 	fmt.Fprintf(table, "log head\t%d\nfeature level\t%d\n", c.Head, c.Level)
+	if !slices.ContainsFunc(c.Leases, func(l wire.Lease) bool { return l.Name == upkeepLease }) {
+		fmt.Fprintf(table, "%s by\tnobody\n", upkeepLease)
+	}
 	for _, l := range c.Leases {
 		fmt.Fprintf(table, "%s by\t%s\n", l.Name, holderText(&l))
 	}
@@ -177,25 +207,32 @@ func holderText(l *wire.Lease) string {
 
 func printNodes(w io.Writer, c *wire.Cluster) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "NODE\tSTATE\tEPOCH\tAPPLIED\tLAG\tBEAT\tRELEASE\tLEVEL\tADDRESS\n")
+	fmt.Fprint(table, "NODE\tSTATE\tEPOCH\tAPPLIED\tBEHIND\tBEAT\tRELEASE\tLEVEL\tADDRESS\n")
 	for _, n := range c.Nodes {
-		applied, lag, beat := "-", "-", "-"
-		if n.Applied != nil && n.Lag != nil && n.BeatMs != nil {
-			applied, lag = fmt.Sprint(*n.Applied), fmt.Sprint(*n.Lag)
+		beat := "-"
+		if n.BeatMs != nil {
 			beat = (time.Duration(*n.BeatMs) * time.Millisecond).Round(100*time.Millisecond).String() + " ago"
 		}
 		address := n.Address
 		if address == "" {
 			address = "-"
 		}
-		fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\n", n.Node, n.State, n.Epoch, applied, lag, beat, n.Release, n.Level, address)
+		fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\n", n.Node, n.State, n.Epoch, numberText(n.Applied), numberText(n.Behind), beat, n.Release, n.Level, address)
 	}
 	return table.Flush()
 }
 
+// numberText is a number, or a dash for one that nobody knows.
+func numberText(n *uint64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatUint(*n, 10)
+}
+
 func printDetail(w io.Writer, d *wire.StreamDetail) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "name\t%s\nid\t%v\ntype\t%s\ncreated\t%s\nstart\t%d\nnext\t%d\n", d.Name, d.ID, d.ContentType, d.Created, d.StartSeq, d.NextSeq)
+	fmt.Fprintf(table, "name\t%s\nid\t%v\ntype\t%s\ncreated\t%s\nstart\t%d\nnext\t%d\n", strings.TrimPrefix(d.Name, "/"), d.ID, d.ContentType, d.Created, d.StartSeq, d.NextSeq)
 	now := state(d.Closed)
 	if d.Deleted {
 		now = "deleted, kept for its forks"
@@ -212,7 +249,7 @@ func printDetail(w io.Writer, d *wire.StreamDetail) error {
 	}
 	fmt.Fprintf(table, "extents\t%d\n", d.Extents)
 	if d.Fork != nil {
-		fmt.Fprintf(table, "forked\tfrom %s (id %v) at %d\n", d.Fork.From, d.Fork.ParentID, d.Fork.Seq)
+		fmt.Fprintf(table, "forked\tfrom %s (id %v) at %d\n", strings.TrimPrefix(d.Fork.From, "/"), d.Fork.ParentID, d.Fork.Seq)
 	}
 	fmt.Fprintf(table, "live forks\t%d\n", d.LiveForks)
 	return table.Flush()

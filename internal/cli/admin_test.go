@@ -23,7 +23,8 @@ func adminAt(t *testing.T, status int, body string) (url string, asked *string) 
 
 const someCluster = `{"id":"00ff","head":120,"level":1,"release":"v1.2.3","node":2,
 "leases":[{"name":"upkeep","node":1,"epoch":4,"expires_ms":8000},{"name":"inserts","node":3,"epoch":9,"expires_ms":-1500}],
-"nodes":[{"node":1,"epoch":4,"state":"live","release":"v1.2.3","level":1,"applied":118,"lag":2,"beat_ms":1234,"address":"http://10.0.0.1:4439"},
+"nodes":[{"node":1,"epoch":4,"state":"live","release":"v1.2.3","level":1,"applied":118,"behind":2,"beat_ms":1234,"address":"http://10.0.0.1:4439"},
+{"node":2,"epoch":5,"state":"silent","release":"v1.2.3","level":1,"applied":90,"beat_ms":21000},
 {"node":3,"epoch":9,"state":"gone","release":"v1.2.2","level":1}]}`
 
 func TestAdminCluster(t *testing.T) {
@@ -34,18 +35,24 @@ log head       120
 feature level  1
 upkeep by      node 1, for 8s if it is not renewed
 inserts by     nobody; node 3 until 1.5s ago
-nodes          1 live, 0 silent, 1 gone
+nodes          1 live, 1 silent, 1 gone
 told by        node 2, release v1.2.3
 `, r.out, r.err)
 	require.Equal(t, "/cluster", *asked)
 }
 
+func TestAdminClusterWithoutUpkeep(t *testing.T) {
+	url, _ := adminAt(t, http.StatusOK, `{"id":"00ff","head":1,"level":1,"release":"v1","node":1,"leases":[],"nodes":[]}`)
+	require.Contains(t, newShell(t).plain("admin", "cluster", "--admin-url", url).out, "upkeep by      nobody\n")
+}
+
 func TestAdminNodes(t *testing.T) {
 	url, _ := adminAt(t, http.StatusOK, someCluster)
 	r := newShell(t).plain("admin", "nodes", "--admin-url", url)
-	require.Equal(t, `NODE  STATE  EPOCH  APPLIED  LAG  BEAT      RELEASE  LEVEL  ADDRESS
-1     live   4      118      2    1.2s ago  v1.2.3   1      http://10.0.0.1:4439
-3     gone   9      -        -    -         v1.2.2   1      -
+	require.Equal(t, `NODE  STATE   EPOCH  APPLIED  BEHIND  BEAT      RELEASE  LEVEL  ADDRESS
+1     live    4      118      2       1.2s ago  v1.2.3   1      http://10.0.0.1:4439
+2     silent  5      90       -       21s ago   v1.2.3   1      -
+3     gone    9      -        -       -         v1.2.2   1      -
 `, r.out, r.err)
 	require.JSONEq(t, someCluster, newShell(t).plain("admin", "nodes", "--json", "--admin-url", url).out)
 }
@@ -56,20 +63,22 @@ func TestAdminStream(t *testing.T) {
 	r := newShell(t).plain("admin", "stream", "a b", "--admin-url", url)
 	require.Equal(t, 0, r.code, r.err)
 	require.Equal(t, "/streams/a%20b", *asked)
-	for _, line := range []string{"deleted, kept for its forks", "60 s after the last use", "from /c (id 5) at 3", "live forks  1"} {
+	for _, line := range []string{"deleted, kept for its forks", "60 s after the last use", "name        a b\n", "from c (id 5) at 3", "live forks  1"} {
 		require.Contains(t, r.out, line)
 	}
 }
 
 func TestAdminSaysWhatIsWrong(t *testing.T) {
 	refusing, _ := adminAt(t, http.StatusServiceUnavailable, `{"error":"unavailable","message":"the log is out of reach"}`)
+	clients, _ := adminAt(t, http.StatusNotFound, `{"error":"not_found","message":"there is no stream \"cluster\""}`)
 	other, _ := adminAt(t, http.StatusNotFound, "<html>")
 	odd, _ := adminAt(t, http.StatusOK, "<html>")
 	for url, says := range map[string]string{
 		refusing:              "the log is out of reach",
+		clients:               "is it the admin address of a server (--admin-listen)?",
 		other:                 "is it the admin address",
 		odd:                   "not of this release",
-		"http://127.0.0.1:1/": "ask the admin address",
+		"http://127.0.0.1:1/": `connection refused; is "picomq serve" running? --admin-url names another server`,
 	} {
 		r := newShell(t).plain("admin", "cluster", "--admin-url", url)
 		require.Equal(t, 1, r.code)
@@ -77,4 +86,10 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 	}
 	require.Equal(t, 2, newShell(t).plain("admin", "nodes", "--admin-url", "http://%zz").code)
 	require.Equal(t, 2, newShell(t).plain("admin", "stream").code)
+	r := newShell(t).plain("admin", "node")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, `unknown command "node" for "picomq admin"; did you mean nodes? See picomq admin --help`)
+	r = newShell(t).plain("admin")
+	require.Equal(t, 0, r.code)
+	require.Contains(t, r.out, "picomq admin nodes")
 }

@@ -136,10 +136,15 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 
 // serverHint is what to try when nothing listens where the server should be.
 func serverHint(cmd *cobra.Command, err error) string {
-	if cmd.Flags().Lookup(endpointFlag) == nil || !errors.Is(err, syscall.ECONNREFUSED) {
+	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return ""
 	}
-	return `; is "picomq serve" running? --` + endpointFlag + ` names another server`
+	for _, flag := range []string{endpointFlag, adminFlag} {
+		if cmd.Flags().Lookup(flag) != nil {
+			return `; is "picomq serve" running? --` + flag + ` names another server`
+		}
+	}
+	return ""
 }
 
 // commandHint is the commands whose names are like the one that there is not.
