@@ -54,7 +54,8 @@ type silence struct {
 	rows  uint64 // that this node had inserted when it began
 }
 
-// heartbeat tells the log that the node lives, and finds out whether it takes
+// heartbeat tells the log that the node lives, at once when it registered anew, so
+// that nobody holds it for silent meanwhile, and finds out whether it takes
 // anything: no append does so on a node that is not ready.
 func (n *node) heartbeat(ctx context.Context, every time.Duration) {
 	for {
@@ -76,6 +77,8 @@ func (n *node) heartbeat(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			timer.Stop()
 			return
+		case <-n.standing.unheard:
+			timer.Stop()
 		case <-timer.C:
 		}
 	}

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"database/sql"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,4 +38,33 @@ func TestALogThatTakesNothingIsNotReady(t *testing.T) {
 	require.Eventually(t, func() bool { return server.IsReady(t.Context()) }, patience, 10*time.Millisecond)
 	call(t, http.MethodPost, server.URL+"/s", "text/plain", "after").require(t, http.StatusOK)
 	stop(t, server, syscall.SIGTERM)
+}
+
+// TestANodeThatRegisteredAnewIsHeardAtOnce, not when its next heartbeat is due.
+func TestANodeThatRegisteredAnewIsHeardAtOnce(t *testing.T) {
+	var c config
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	c.flags(flags)
+	require.NoError(t, flags.Parse([]string{"--storage", "mem://"}))
+	require.NoError(t, c.validate())
+	n, err := startNode(t.Context(), &c, "")
+	require.NoError(t, err)
+	defer n.stop(t.Context())
+	n.cancel()
+	n.background.Wait()
+
+	ctx, end := context.WithCancel(t.Context())
+	var beating sync.WaitGroup
+	beating.Go(func() { n.heartbeat(ctx, time.Hour) })
+	defer beating.Wait()
+	defer end()
+	anew := *n.standing.now.Load()
+	for range 3 {
+		anew.Epoch++
+		n.standing.rejoined(anew)
+		require.Eventually(t, func() bool {
+			beats, err := n.log.Heartbeats(ctx)
+			return err == nil && len(beats) == 1 && beats[0].Epoch == anew.Epoch
+		}, patience, time.Millisecond)
+	}
 }

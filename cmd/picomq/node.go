@@ -54,7 +54,10 @@ type node struct {
 // startNode opens the bucket and the log, checks that they belong together,
 // replays, registers under the address at which other nodes reach it, and starts the engine. A failure leaves nothing running.
 func startNode(ctx context.Context, c *config, address string) (_ *node, err error) {
-	n := &node{address: address, logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {}, standing: standing{changed: make(chan struct{}, 1)}}
+	n := &node{
+		address: address, logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {},
+		standing: standing{changed: make(chan struct{}, 1), unheard: make(chan struct{}, 1)},
+	}
 	defer func() {
 		if err != nil {
 			n.stop(context.WithoutCancel(ctx))

@@ -17,14 +17,17 @@ import (
 type standing struct {
 	now     atomic.Pointer[replica.Start]
 	changed chan struct{} // capacity 1: it is another than at the start
+	unheard chan struct{} // capacity 1: the same, and no heartbeat said so yet
 }
 
 // rejoined is called by the replica, which must not wait.
 func (s *standing) rejoined(start replica.Start) {
 	s.now.Store(&start)
-	select {
-	case s.changed <- struct{}{}:
-	default:
+	for _, waiting := range []chan struct{}{s.changed, s.unheard} {
+		select {
+		case waiting <- struct{}{}:
+		default:
+		}
 	}
 }
 
