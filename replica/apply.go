@@ -3,7 +3,6 @@ package replica
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/statemachine"
@@ -74,7 +73,7 @@ func (r *Replica) readRows(ctx context.Context, after commands.Index) ([]command
 	defer cancel()
 	rows, err := r.log.Read(call, after, readRows, readBytes)
 	if err != nil {
-		return nil, fmt.Errorf("read rows after %d: %w", after, err)
+		return nil, err
 	}
 	r.answered()
 	return rows, nil
@@ -86,7 +85,7 @@ func (r *Replica) readHead(ctx context.Context) (commands.Position, error) {
 	defer cancel()
 	head, err := r.log.Head(call)
 	if err != nil {
-		return head, fmt.Errorf("read the log's head: %w", err)
+		return head, err
 	}
 	r.answered()
 	r.saw(head.Index)

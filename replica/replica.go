@@ -54,6 +54,8 @@ type Replica struct {
 	fresh        atomic.Int64  // when the view last held all that the log held, likewise
 	inserting    atomic.Int64  // when the insert under way began, likewise; 0: none is
 	leaving      atomic.Bool   // Depart was called
+	silence      outage        // of reading
+	refusal      outage        // of inserting
 	started      time.Time
 	stats        counters
 
@@ -80,6 +82,7 @@ func Open(ctx context.Context, cfg Config) (*Replica, error) {
 		cfg: cfg, log: cfg.Log, queue: newQueue(cfg.QueueBytes), pull: make(chan struct{}, 1),
 		failed: make(chan struct{}), progress: make(chan struct{}), started: time.Now(), stop: func() {},
 	}
+	r.watchLog()
 	if err := r.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -301,7 +304,7 @@ func (r *Replica) mustEnd(err error) bool {
 	}
 	if !errors.Is(err, context.Canceled) {
 		r.stats.logErrors.Add(1)
-		r.cfg.Logger.Warn("the log does not answer; trying again", "error", err)
+		r.silence.failed(r.clock(), "error", err)
 	}
 	return false
 }
@@ -315,7 +318,11 @@ func (e *fatalError) Unwrap() error { return e.err }
 func fatalf(format string, args ...any) error { return &fatalError{fmt.Errorf(format, args...)} }
 
 // answered notes that the log was in reach just now.
-func (r *Replica) answered() { r.contact.Store(int64(r.clock())) }
+func (r *Replica) answered() {
+	now := r.clock()
+	r.contact.Store(int64(now))
+	r.silence.worked(now)
+}
 
 // Stale is how long ago the view held, for certain, all that the log held. A log
 // that answers while its rows do not come makes a view stale all the same.

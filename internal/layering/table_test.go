@@ -36,11 +36,12 @@ var mayImport = map[string][]string{
 	"internal/clock":    {},
 	"internal/jsontext": {},
 	"internal/peer":     {"blobwal", "commands"},
+	"internal/seldom":   {},
 	"internal/...":      {"..."},
 }
 
 // everyoneMayImport are the parts of internal that production code outside cmd and internal may use.
-var everyoneMayImport = []string{"internal/clock", "internal/jsontext"}
+var everyoneMayImport = []string{"internal/clock", "internal/jsontext", "internal/seldom"}
 
 // testsMayImport are what tests may import beyond their package's row: fault injection and shared suites.
 var testsMayImport = []string{"internal/...", "sqllog/sqllogtest", "replica/combine"}
