@@ -56,13 +56,17 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer w.close()
-	printHead(os.Stdout)
+	headed := false
 	for _, r := range selected {
 		fmt.Fprintf(os.Stderr, "measuring %s: %s\n", r.name, r.what)
 		lines, err := r.run(ctx, w)
 		w.stopServers()
 		if err != nil {
 			return fmt.Errorf("row %s: %w", r.name, err)
+		}
+		if !headed && len(lines) > 0 { // not before what is said while building
+			printHead(os.Stdout)
+			headed = true
 		}
 		for _, l := range lines {
 			l.print(os.Stdout)

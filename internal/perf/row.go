@@ -24,7 +24,7 @@ type line struct {
 }
 
 func printHead(w io.Writer) {
-	fmt.Fprint(w, "| what | measured | baseline | ratio | aim | |\n| --- | --- | --- | --- | --- | --- |\n")
+	fmt.Fprint(w, "| what | measured | baseline | difference or ratio | aim | |\n| --- | --- | --- | --- | --- | --- |\n")
 }
 
 func (l line) print(w io.Writer) {
