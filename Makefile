@@ -101,7 +101,7 @@ fuzz: ## Run every fuzz target FUZZTIME (a count; see scripts/fuzz about duratio
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## Measure a whole server beside bare baselines and print the table (ROWS=regexp for some)
+bench: ## Measure a whole server beside bare baselines and print the table (ROWS=regexp for some, named by: go run ./internal/perf -list)
 	go run ./internal/perf -rows '$(ROWS)'
 
 .PHONY: microbench

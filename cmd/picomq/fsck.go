@@ -38,11 +38,13 @@ func fsckCommand() *cobra.Command {
 		Long: `Check the command log, the bucket, and that they agree: snapshots, archive,
 streams, and every segment that streams have records in, byte by byte. What is
 wrong is printed, a line each: how bad it is, the object, what it is, what to do.
-Nothing is changed, and an older schema not migrated, without --repair, which deletes objects that provably nothing
-will ever refer to, and nothing else.
+Nothing is changed without --repair, and tables of an older release are refused. With
+it they are migrated, and objects are deleted that provably nothing will ever refer
+to; nothing else is touched.
 
 A log in SQLite can be checked while no server has it open. One in Postgres can be
-checked beside a running cluster: what happened since the check began is left out.
+checked beside a running cluster: what happened since the check began is left out,
+and --repair is refused while a server of the cluster does maintenance.
 
 Exit codes: 0 when all is well, or was repaired; 1 when something was found; 2
 when the command line was not understood; 3 when the check could not be completed.`,

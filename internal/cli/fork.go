@@ -25,7 +25,8 @@ With --protocol ds it may be an offset as that protocol prints it, and not "star
 
 DST has the type of SRC, its --ttl or --expires-at unless one is given, and each of
 --retention-age and --retention-bytes unless it is given. It is fine if DST exists
-as just this fork; otherwise that is an error.`,
+as just this fork; otherwise that is an error. Without --at any fork of SRC counts as
+this one, wherever it goes its own way.`,
 		Example: `  # a chat is edited and resent: keep the messages below 4
   picomq fork chats/42 chats/42-edited --at 4
   picomq append chats/42-edited --body 'what I meant to ask'
