@@ -46,13 +46,8 @@ func adminCommand() *cobra.Command {
 		Use:   "admin",
 		Short: "Look at a cluster and its nodes",
 		Long: `Look at what the admin address of a server tells, which need not be
-reachable for clients. Every node tells the same of the cluster.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-			}
-			return nil
-		},
+reachable for clients. Every node tells of all.`,
+		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Example: `  picomq admin cluster
   picomq admin nodes --admin-url http://10.0.0.2:4438
@@ -64,7 +59,21 @@ reachable for clients. Every node tells the same of the cluster.`,
 		BindEnv(verb)
 		cmd.AddCommand(verb)
 	}
+	cmd.SetFlagErrorFunc(func(asked *cobra.Command, err error) error {
+		if asked == cmd && cmd.Flags().NArg() > 0 { // it is the verb that is not known, and its flags therefore
+			return knownVerb(cmd, cmd.Flags().Args())
+		}
+		return flagError(err)
+	})
 	return cmd
+}
+
+// knownVerb refuses what cobra took for an argument, since no verb is named so.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
 }
 
 func (a *administrator) clusterCommand() *cobra.Command {

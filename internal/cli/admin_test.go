@@ -89,6 +89,8 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 	r := newShell(t).plain("admin", "node")
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, `unknown command "node" for "picomq admin"; did you mean nodes? See picomq admin --help`)
+	require.Contains(t, newShell(t).plain("admin", "node", "--json").err, `unknown command "node"`)
+	require.Contains(t, newShell(t).plain("admin", "nodes", "--jsno").err, "unknown flag: --jsno; see picomq admin nodes --help")
 	r = newShell(t).plain("admin")
 	require.Equal(t, 0, r.code)
 	require.Contains(t, r.out, "picomq admin nodes")
