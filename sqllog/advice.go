@@ -30,7 +30,8 @@ func adviceFor(err error) string {
 		case "3F000":
 			return "create the schema that search_path names, or name another in the URL"
 		case "42501":
-			return "grant the role CREATE on the schema for the first start, or start once with its owner's URL"
+			return "grant the role CREATE on the schema for the first start, or start once with its owner's URL; where the tables are there, " +
+				"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA"
 		case "53300":
 			return fmt.Sprintf("raise the server's max_connections: each node takes up to %d", PoolSize+1)
 		case "57P03":
@@ -49,12 +50,24 @@ func adviceFor(err error) string {
 // tables are all that a log uses.
 const tables = "'log_head', 'command_log', 'origins', 'snapshots', 'log_archive', 'leases', 'nodes'"
 
-// checkRights refuses a role that cannot use the tables, before a request finds
-// out.
+// migrationError is the error of migrating. Where the role may not, that is because
+// it may not use the tables, if they are there.
+func migrationError(ctx context.Context, db *bun.DB, err error) error {
+	var failure *pgconn.PgError
+	if errors.As(err, &failure) && failure.Code == "42501" {
+		if rights := checkRights(ctx, db); rights != nil {
+			return rights
+		}
+	}
+	return err
+}
+
+// checkRights refuses a role that cannot use the tables that are there, before a
+// request finds out.
 func checkRights(ctx context.Context, db *bun.DB) error {
 	var denied, role, schema string
 	err := db.DB.QueryRowContext(ctx, `SELECT coalesce(string_agg(name, ', '), ''), current_user, current_schema() FROM unnest(ARRAY[`+tables+`]) AS name
-WHERE NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
     AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`).Scan(&denied, &role, &schema)
 	switch {
 	case err != nil:

@@ -60,7 +60,7 @@ func (l *Log) connectListener(ctx context.Context, config *pgx.ConnConfig, chann
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, err
+		return nil, connectError{err}
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for appends: %w", err), l.hangUp(conn))

@@ -92,7 +92,7 @@ func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) 
 		return l, err
 	}
 	prepare := fmt.Sprintf(postgresPrepare, "'"+channel+"'")
-	pool := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(neverCancel), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+	pool := openPool(config, stdlib.OptionBeforeConnect(neverCancel), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, prepare, pgx.QueryExecModeSimpleProtocol)
 		return err
 	}))
@@ -114,7 +114,7 @@ func preparePostgres(ctx context.Context, config *pgx.ConnConfig, options Option
 	if err := checkSessions(ctx, config, options.Timeout); err != nil {
 		return "", err
 	}
-	db := bun.NewDB(stdlib.OpenDB(*config), pgdialect.New())
+	db := bun.NewDB(openPool(config), pgdialect.New())
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := db.PingContext(ctx); err != nil {
 		return "", fmt.Errorf("connect: %w", err)
@@ -130,7 +130,7 @@ func preparePostgres(ctx context.Context, config *pgx.ConnConfig, options Option
 		return channel, migrations.Check(ctx, db)
 	}
 	if err := migrations.Run(ctx, db, options.Create); err != nil {
-		return "", err
+		return "", migrationError(ctx, db, err)
 	}
 	if err := checkRights(ctx, db); err != nil {
 		return "", err
@@ -175,7 +175,7 @@ func channelOf(ctx context.Context, db *bun.DB) (string, error) {
 		return "", fmt.Errorf("ask for the schema: %w", err)
 	}
 	if !schema.Valid {
-		return "", errors.New("the search_path names no schema that exists: create the schema, or name another in the URL")
+		return "", errors.New("the search_path names no schema that exists, or none that the role may use: create the schema, GRANT USAGE ON SCHEMA to the role, or name another in the URL")
 	}
 	return channelName(schema.String), nil
 }

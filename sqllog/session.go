@@ -167,7 +167,7 @@ func checkSessions(ctx context.Context, config *pgx.ConnConfig, limit time.Durat
 	for i := range pair {
 		conn, err := pgconn.ConnectConfig(ctx, plain)
 		if err != nil {
-			return fmt.Errorf("connect: %w", err)
+			return fmt.Errorf("connect: %w", connectError{err})
 		}
 		defer func() { _ = conn.Close(ctx) }() // only looked around
 		pair[i] = conn

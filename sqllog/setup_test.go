@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,7 +34,8 @@ func TestPostgresSaysWhatIsWrongWithTheURL(t *testing.T) {
 		says []string
 	}{
 		{"nobody listens", change(t, d, func(u *url.URL, _ url.Values) { u.Host = "127.0.0.1:1" }), []string{"127.0.0.1:1", "host and port"}},
-		{"no such host", change(t, d, func(u *url.URL, _ url.Values) { u.Host = "nowhere.invalid:5432" }), []string{"nowhere.invalid", "host and port"}},
+		{"nobody listens, with TLS or without", change(t, d, func(u *url.URL, q url.Values) { u.Host = "127.0.0.1:1"; q.Set("sslmode", "prefer") }), []string{"127.0.0.1:1", "host and port"}},
+		{"no such host", change(t, d, func(u *url.URL, q url.Values) { u.Host = "nowhere.invalid:5432"; q.Set("sslmode", "prefer") }), []string{"nowhere.invalid", "host and port"}},
 		{"no such database", change(t, d, func(u *url.URL, _ url.Values) { u.Path = "/nothing" }), []string{`"nothing"`, "create the database"}},
 		{"no such role", change(t, d, func(u *url.URL, _ url.Values) { u.User = url.UserPassword("nobody", "secret") }), []string{"nobody", "user and the password"}},
 		{"no such schema", change(t, d, func(_ *url.URL, q url.Values) { q.Set("search_path", "nowhere") }), []string{"create the schema"}},
@@ -48,6 +50,8 @@ func TestPostgresSaysWhatIsWrongWithTheURL(t *testing.T) {
 				assert.ErrorContains(t, err, text)
 			}
 			assert.NotContains(t, err.Error(), "\n")
+			assert.LessOrEqual(t, strings.Count(err.Error(), "dial error"), 1, "%v", err)
+			assert.LessOrEqual(t, strings.Count(err.Error(), "no such host"), 1, "%v", err)
 			assert.NotContains(t, err.Error(), "secret")
 			assert.Equal(t, "0", d.String(t, tableCount), "nothing was made")
 		})
@@ -66,6 +70,27 @@ func TestPostgresNeedsTheRightsOfARunningNode(t *testing.T) {
 	_, err = l.Append(t.Context(), insert(1))
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
+}
+
+// TestPostgresNamesTheRightsThatAreMissing, not those that others need.
+func TestPostgresNamesTheRightsThatAreMissing(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	openPostgres(t, d) // made the tables
+	role := d.Role(t)
+	_, err := sqllog.Open(t.Context(), role, sqllog.Options{})
+	require.ErrorContains(t, err, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA")
+	require.NotContains(t, err.Error(), "CREATE")
+
+	d.Exec(t, "REVOKE USAGE ON SCHEMA "+d.String(t, "SELECT current_schema()")+" FROM "+roleOf(t, role))
+	_, err = sqllog.Open(t.Context(), role, sqllog.Options{})
+	require.ErrorContains(t, err, "GRANT USAGE ON SCHEMA")
+}
+
+func roleOf(t *testing.T, databaseURL string) string {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	require.NoError(t, err)
+	return u.User.Username()
 }
 
 func TestPostgresAsksBeforeItMakesTables(t *testing.T) {
