@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/internal/seldom"
 )
 
 const (
@@ -58,6 +59,7 @@ type silence struct {
 // that nobody holds it for silent meanwhile, and finds out whether it takes
 // anything: no append does so on a node that is not ready.
 func (n *node) heartbeat(ctx context.Context, every time.Duration) {
+	warnings := seldom.New(n.logger, nil)
 	for {
 		now := n.standing.now.Load()
 		err := n.log.Beat(ctx, commands.Heartbeat{
@@ -68,7 +70,7 @@ func (n *node) heartbeat(ctx context.Context, every time.Duration) {
 		}
 		pause := every
 		if err != nil {
-			n.logger.Warn("the heartbeat did not reach the log", "error", err)
+			warnings.Warn("heartbeat", "the heartbeat did not reach the log", "error", err)
 			pause = min(every, beatAgain)
 		}
 		n.beaten(err)
