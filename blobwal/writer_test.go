@@ -92,17 +92,20 @@ func TestACrowdWaitsForTheDecision(t *testing.T) {
 		for i := range 2 {
 			require.NoError(t, r.Add(to(1, "one of few")))
 			time.Sleep(time.Second)
+			synctest.Wait()
 			require.Len(t, r.delivered, i+1, "it does not wait for decisions")
 		}
 		for range crowd {
 			require.NoError(t, r.Add(to(1, "one of many")))
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Len(t, r.delivered, 3, "the first of many found nothing under way")
 		for _, s := range slices.Clone(r.delivered) {
 			s.Decided()
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Len(t, r.delivered, 4)
 		assert.Len(t, r.delivered[3].Appends, crowd-1)
 		r.closeNow(t)

@@ -30,6 +30,8 @@ type moves struct {
 	bucket  *blob.Bucket
 	ctx     context.Context
 	cancel  context.CancelFunc
+	mu      sync.Mutex // guards ended, after which nothing begins
+	ended   bool
 	running sync.WaitGroup
 	engine  atomic.Pointer[engine.Engine]
 	latest  atomic.Uint64 // epoch
@@ -41,6 +43,11 @@ func (m *moves) begin(e *engine.Engine) { m.engine.Store(e) }
 
 func (m *moves) to(s replica.Start) {
 	m.latest.Store(uint64(s.Epoch))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return
+	}
 	m.running.Go(func() {
 		m.turn.Lock()
 		defer m.turn.Unlock()
@@ -58,6 +65,9 @@ func (m *moves) to(s replica.Start) {
 }
 
 func (m *moves) end() {
+	m.mu.Lock()
+	m.ended = true
+	m.mu.Unlock()
 	m.cancel()
 	m.running.Wait()
 }
