@@ -23,15 +23,7 @@ var idleRow = row{
 const idleReaders = 5_000
 
 func runIdle(ctx context.Context, w *world) ([]line, error) {
-	bare, err := w.baseline(ctx, "idle")
-	if err != nil {
-		return nil, err
-	}
-	server, err := w.serve(ctx, nil, "--sse-max-duration", "10m")
-	if err != nil {
-		return nil, err
-	}
-	followed, err := newFeed(ctx, server)
+	bare, server, followed, err := w.followed(ctx, "idle")
 	if err != nil {
 		return nil, err
 	}
@@ -102,17 +94,12 @@ func memoryOf(ctx context.Context, pprofURL string) (m memory, err error) {
 	return m, nil
 }
 
-func collectedMemory(ctx context.Context, pprofURL string) (memory, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, pprofURL+"/debug/pprof/heap?gc=1&debug=1", http.NoBody)
-	if err != nil {
-		return memory{}, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return memory{}, err
-	}
-	defer answer.Body.Close()
-	return readMemory(answer.Body)
+func collectedMemory(ctx context.Context, pprofURL string) (m memory, err error) {
+	err = getPage(ctx, pprofURL+"/debug/pprof/heap?gc=1&debug=1", func(body io.Reader) error {
+		m, err = readMemory(body)
+		return err
+	})
+	return m, err
 }
 
 // readMemory finds the two figures at the end of a heap profile in text.

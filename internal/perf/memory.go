@@ -3,9 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,23 +64,17 @@ func (p *peak) line(what string) line {
 }
 
 // metrics is what a server counts, by name and labels.
-func metrics(ctx context.Context, s *process.Server) (_ map[string]float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL+"/metrics", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+func metrics(ctx context.Context, s *process.Server) (map[string]float64, error) {
 	values := make(map[string]float64)
-	lines := bufio.NewScanner(answer.Body)
-	for lines.Scan() {
-		name, text, ok := strings.Cut(lines.Text(), " ")
-		if v, err := strconv.ParseFloat(text, 64); ok && err == nil {
-			values[name] = v
+	err := getPage(ctx, s.AdminURL+"/metrics", func(body io.Reader) error {
+		lines := bufio.NewScanner(body)
+		for lines.Scan() {
+			name, text, ok := strings.Cut(lines.Text(), " ")
+			if v, err := strconv.ParseFloat(text, 64); ok && err == nil {
+				values[name] = v
+			}
 		}
-	}
-	return values, lines.Err()
+		return lines.Err()
+	})
+	return values, err
 }

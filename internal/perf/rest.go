@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/picomq/picomq/internal/process"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -84,7 +80,7 @@ func (w *world) restOf(ctx context.Context, streams int, expiry stream.Expiry, a
 			return 0, ctx.Err()
 		case <-time.After(pause):
 		}
-		if at[i], err = cpuSeconds(ctx, server.AdminURL); err != nil {
+		if at[i], err = cpuSeconds(ctx, server); err != nil {
 			return 0, err
 		}
 	}
@@ -92,21 +88,15 @@ func (w *world) restOf(ctx context.Context, streams int, expiry stream.Expiry, a
 }
 
 // cpuSeconds is what a server's process has taken, as its metrics say.
-func cpuSeconds(ctx context.Context, adminURL string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/metrics", http.NoBody)
+func cpuSeconds(ctx context.Context, server *process.Server) (float64, error) {
+	const name = "process_cpu_seconds_total"
+	values, err := metrics(ctx, server)
 	if err != nil {
 		return 0, err
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
+	seconds, ok := values[name]
+	if !ok {
+		return 0, fmt.Errorf("%s/metrics does not have %s", server.AdminURL, name)
 	}
-	defer answer.Body.Close()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "process_cpu_seconds_total "); ok {
-			_, _ = io.Copy(io.Discard, answer.Body)
-			return strconv.ParseFloat(value, 64)
-		}
-	}
-	return 0, fmt.Errorf("%s/metrics does not have process_cpu_seconds_total", adminURL)
+	return seconds, nil
 }

@@ -28,15 +28,7 @@ func deliveryRow(readers int) row {
 }
 
 func runDelivery(ctx context.Context, w *world, readers int) ([]line, error) {
-	bare, err := w.baseline(ctx, "loop")
-	if err != nil {
-		return nil, err
-	}
-	server, err := w.serve(ctx, nil, "--sse-max-duration", "10m")
-	if err != nil {
-		return nil, err
-	}
-	followed, err := newFeed(ctx, server)
+	bare, server, followed, err := w.followed(ctx, "loop")
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +70,18 @@ func runDelivery(ctx context.Context, w *world, readers int) ([]line, error) {
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// followed starts a baseline and a server with a stream to follow.
+func (w *world) followed(ctx context.Context, kind string) (bare string, server *process.Server, f *feed, err error) {
+	if bare, err = w.baseline(ctx, kind); err != nil {
+		return "", nil, nil, err
+	}
+	if server, err = w.serve(ctx, nil, "--sse-max-duration", "10m"); err != nil {
+		return "", nil, nil, err
+	}
+	f, err = newFeed(ctx, server)
+	return bare, server, f, err
+}
 
 // newFeed makes a stream on a server.
 func newFeed(ctx context.Context, server *process.Server) (*feed, error) {

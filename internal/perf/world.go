@@ -117,7 +117,20 @@ func (w *world) profiled(ctx context.Context, s *process.Server, name string, do
 	return err
 }
 
+// fetch writes a page into the folder of profiles.
 func (w *world) fetch(ctx context.Context, url, name string) error {
+	return getPage(ctx, url, func(body io.Reader) error {
+		file, err := os.Create(filepath.Join(w.profiles, name))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(file, body)
+		return errors.Join(err, file.Close())
+	})
+}
+
+// getPage hands a page to read. Any answer but 200 is an error.
+func getPage(ctx context.Context, url string, read func(body io.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
@@ -130,12 +143,7 @@ func (w *world) fetch(ctx context.Context, url, name string) error {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %s", url, answer.Status)
 	}
-	file, err := os.Create(filepath.Join(w.profiles, name))
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, answer.Body)
-	return errors.Join(err, file.Close())
+	return read(answer.Body)
 }
 
 // alternate runs measured and baseline in turn, rounds times, and returns the
