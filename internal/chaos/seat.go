@@ -242,12 +242,19 @@ func (s *seat) leave() error {
 	return errors.Join(p.Signal(syscall.SIGCONT), s.kill())
 }
 
-// well waits until the node is ready, as it should be when nothing is broken.
+// well waits until the node is ready, as it should be when nothing is broken. It
+// leaves the turn to who starts the node again if it was overtaken.
 func (s *seat) well(ctx context.Context) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	if err := s.current().Ready(ctx); err != nil {
-		return fmt.Errorf("node %d does not recover: %w", s.number, err)
+	for {
+		p := s.current()
+		err := p.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		for s.current() == p {
+			if !sleep(ctx, 10*time.Millisecond) {
+				return fmt.Errorf("node %d does not recover: %w", s.number, err)
+			}
+		}
 	}
-	return nil
 }
