@@ -212,7 +212,7 @@ func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row
 	for try := 0; ; try++ {
 		row, err := r.appendOnce(ctx, in, doubt)
 		if err == nil {
-			r.refusal.worked(r.clock())
+			r.refusal.Worked()
 			return row, nil
 		}
 		unknown := errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin)
@@ -220,7 +220,7 @@ func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row
 		if doubt {
 			found, ok, lookErr := r.lookUp(ctx, in)
 			if lookErr != nil || ok {
-				r.refusal.worked(r.clock())
+				r.refusal.Worked()
 				return commands.Row{Index: found.Index, ID: found.Row, Previous: found.Previous}, lookErr
 			}
 		}
@@ -234,7 +234,7 @@ func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row
 			return commands.Row{}, err
 		}
 		r.stats.retries.Add(1)
-		r.refusal.failed(r.clock(), "origin", in.Origin.String(), "try", try+1, "error", err)
+		r.refusal.Failed("origin", in.Origin.String(), "try", try+1, "error", err)
 		r.dropExpired()
 		if !pause(ctx, try) {
 			if doubt {

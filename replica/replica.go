@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/internal/seldom"
 	"github.com/picomq/picomq/statemachine"
 	"github.com/picomq/picomq/stream"
 )
@@ -49,13 +50,13 @@ type Replica struct {
 	learned    time.Duration // when it last asked how far the log is archived
 
 	appliedIndex atomic.Uint64
-	head         atomic.Uint64 // highest index known to be in the log
-	contact      atomic.Int64  // when the log last answered, as time since start
-	fresh        atomic.Int64  // when the view last held all that the log held, likewise
-	inserting    atomic.Int64  // when the insert under way began, likewise; 0: none is
-	leaving      atomic.Bool   // Depart was called
-	silence      outage        // of reading
-	refusal      outage        // of inserting
+	head         atomic.Uint64  // highest index known to be in the log
+	contact      atomic.Int64   // when the log last answered, as time since start
+	fresh        atomic.Int64   // when the view last held all that the log held, likewise
+	inserting    atomic.Int64   // when the insert under way began, likewise; 0: none is
+	leaving      atomic.Bool    // Depart was called
+	silence      *seldom.Outage // of reading
+	refusal      *seldom.Outage // of inserting
 	started      time.Time
 	stats        counters
 
@@ -81,8 +82,9 @@ func Open(ctx context.Context, cfg Config) (*Replica, error) {
 	r := &Replica{
 		cfg: cfg, log: cfg.Log, queue: newQueue(cfg.QueueBytes), pull: make(chan struct{}, 1),
 		failed: make(chan struct{}), progress: make(chan struct{}), started: time.Now(), stop: func() {},
+		silence: seldom.NewOutage(cfg.Logger, nil, "the log does not answer; trying again", "the log answers again"),
+		refusal: seldom.NewOutage(cfg.Logger, nil, "an insert into the log failed; trying again", "the log takes rows again"),
 	}
-	r.watchLog()
 	if err := r.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -304,7 +306,7 @@ func (r *Replica) mustEnd(err error) bool {
 	}
 	if !errors.Is(err, context.Canceled) {
 		r.stats.logErrors.Add(1)
-		r.silence.failed(r.clock(), "error", err)
+		r.silence.Failed("error", err)
 	}
 	return false
 }
@@ -319,9 +321,8 @@ func fatalf(format string, args ...any) error { return &fatalError{fmt.Errorf(fo
 
 // answered notes that the log was in reach just now.
 func (r *Replica) answered() {
-	now := r.clock()
-	r.contact.Store(int64(now))
-	r.silence.worked(now)
+	r.contact.Store(int64(r.clock()))
+	r.silence.Worked()
 }
 
 // Stale is how long ago the view held, for certain, all that the log held. A log

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/picomq/picomq/internal/seldom"
 )
 
 // job is one kind of maintenance.
@@ -42,7 +44,8 @@ type runner struct {
 	// that the job is done without a backlog.
 	blind bool
 	// limit is how long a step may take; 0: it bounds each of its calls itself.
-	limit time.Duration
+	limit  time.Duration
+	outage *seldom.Outage // a step failed, and none worked since
 
 	mu     sync.Mutex
 	status Status

@@ -13,6 +13,7 @@ import (
 	"github.com/picomq/picomq/blobwal"
 	"github.com/picomq/picomq/blockcache"
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/internal/seldom"
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/stream"
 )
@@ -119,6 +120,7 @@ type Upkeep struct {
 	jobs    []*runner
 	sweep   *orphans
 	compact *compact
+	lapse   *seldom.Outage // of the lease's table, which fails all jobs alike
 
 	mu    sync.Mutex
 	held  time.Time // until when the lease surely is ours
@@ -131,8 +133,12 @@ func New(cfg Config) (*Upkeep, error) {
 		return nil, err
 	}
 	u := &Upkeep{cfg: cfg}
+	u.lapse = seldom.NewOutage(cfg.Logger, nil, "maintenance waits: its lease could not be asked for; trying again", "maintenance can ask for its lease again")
 	u.pace = rate.NewLimiter(rate.Limit(cfg.Bandwidth), int(min(cfg.Bandwidth, 1<<30)))
 	u.jobs = u.makeJobs()
+	for _, r := range u.jobs {
+		r.outage = seldom.NewOutage(cfg.Logger, nil, "maintenance failed; it is tried again", "maintenance works again")
+	}
 	return u, nil
 }
 
@@ -187,7 +193,10 @@ func (u *Upkeep) try(ctx context.Context, r *runner, now time.Time) (more bool) 
 	if err == nil && !held {
 		return false
 	}
+	outage := u.lapse
 	if err == nil {
+		outage.Worked()
+		outage = r.outage
 		more, err = r.try(ctx, now)
 	}
 	if ctx.Err() != nil {
@@ -195,7 +204,9 @@ func (u *Upkeep) try(ctx context.Context, r *runner, now time.Time) (more bool) 
 	}
 	r.finished(now, more, err)
 	if err != nil {
-		u.cfg.Logger.Warn("maintenance failed; it is tried again", "job", r.name, "error", err)
+		outage.Failed("job", r.name, "error", err)
+	} else {
+		outage.Worked("job", r.name)
 	}
 	return more && err == nil
 }

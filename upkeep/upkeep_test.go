@@ -1,9 +1,12 @@
 package upkeep_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/internal/faultbucket"
 	"github.com/picomq/picomq/stream"
 	"github.com/picomq/picomq/upkeep"
 )
@@ -80,6 +84,46 @@ func TestJobsShareTheLeaseAndItsRefusal(t *testing.T) {
 	require.NoError(t, second.Step(t.Context(), w.now()))
 	require.EqualValues(t, 1, first.leases.Load(), "it is still good")
 	require.EqualValues(t, 1, second.leases.Load(), "it is still another's")
+}
+
+// TestWhatFailsIsToldOnce as it begins, however often it is tried, and as it ends.
+func TestWhatFailsIsToldOnce(t *testing.T) {
+	w := newWorld(t)
+	var said bytes.Buffer
+	n := w.start(t, 0, func(c *upkeep.Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		c.Retention = stream.Retention{Age: 1} // work for two jobs at each look
+		c.SweepAfter, c.SweepEvery = time.Second, time.Second
+	})
+	n.create(t, "idle", stream.Config{Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 3600}})
+	steps := func() {
+		for range 100 {
+			w.clock.Add(1000)
+			_ = n.Step(t.Context(), w.now())
+		}
+	}
+	count := func(part string) int { return strings.Count(said.String(), part) }
+
+	n.failing.Store(true)
+	steps()
+	require.Equal(t, 1, count("level=WARN"), "for all jobs that have no lease: %s", &said)
+	require.Equal(t, 1, count("its lease could not be asked for"))
+	n.failing.Store(false)
+	steps()
+	require.Equal(t, 1, count("can ask for its lease again"))
+	require.Zero(t, count("maintenance works again"), "no job failed")
+
+	w.faults.SetPlan(func(op faultbucket.Op) (d faultbucket.Decision) {
+		if op.Kind == faultbucket.List {
+			d.Before = faultbucket.Fail(op)
+		}
+		return d
+	})
+	steps()
+	require.Equal(t, 1, count("maintenance failed"))
+	w.faults.SetPlan(nil)
+	steps()
+	require.Equal(t, 1, count("maintenance works again\" job=orphans"), &said)
 }
 
 func TestAJobThatFailsWaitsLongerAndLonger(t *testing.T) {

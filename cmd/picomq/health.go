@@ -59,7 +59,7 @@ type silence struct {
 // that nobody holds it for silent meanwhile, and finds out whether it takes
 // anything: no append does so on a node that is not ready.
 func (n *node) heartbeat(ctx context.Context, every time.Duration) {
-	warnings := seldom.New(n.logger, nil)
+	outage := seldom.NewOutage(n.logger, nil, "the heartbeat did not reach the log", "heartbeats reach the log again")
 	for {
 		now := n.standing.now.Load()
 		err := n.log.Beat(ctx, commands.Heartbeat{
@@ -70,8 +70,10 @@ func (n *node) heartbeat(ctx context.Context, every time.Duration) {
 		}
 		pause := every
 		if err != nil {
-			warnings.Warn("heartbeat", "the heartbeat did not reach the log", "error", err)
+			outage.Failed("error", err)
 			pause = min(every, beatAgain)
+		} else {
+			outage.Worked()
 		}
 		n.beaten(err)
 		timer := time.NewTimer(pause)

@@ -4,7 +4,7 @@
 // A warning of a kind is logged at once, and then at most once in [Every]; the next
 // that is logged says how many were left out. What is left out and never followed by
 // another of its kind is not told. Kinds are chosen by the program, not by requests:
-// there are few.
+// there are few. An [Outage] is told when it ends, too.
 package seldom
 
 import (
