@@ -3,6 +3,7 @@ package replica
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/statemachine"
@@ -15,15 +16,20 @@ const (
 	readBytes = 8 << 20
 )
 
-// tail applies every row after the applied one that the log holds now.
+// tail applies every row after the applied one that was in the log just now.
 func (r *Replica) tail(ctx context.Context) error {
 	for {
 		asked := r.clock()
 		rows, err := r.readRows(ctx, r.applied.Index)
-		if err != nil {
+		switch {
+		case errors.Is(err, commands.ErrTruncated):
+			if err := r.tailArchive(ctx); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
 			return err
-		}
-		if len(rows) == 0 {
+		case len(rows) == 0:
 			r.freshen(asked)
 			return r.fenced
 		}

@@ -89,7 +89,7 @@ type Config struct {
 	SnapshotBytes int64
 	SnapshotAge   time.Duration
 	// KeepRows is how many of the newest rows Truncate leaves in the log, for
-	// nodes that lag. Default 10,000.
+	// nodes that lag: those that lag further read the archive. Default 10,000.
 	KeepRows int
 }
 

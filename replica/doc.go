@@ -88,7 +88,7 @@
 //
 // Truncated never passes what is archived, the oldest of [keepSnapshots]
 // confirmed snapshots, or head - [Config.KeepRows]. So each kept snapshot can be
-// followed in the log, and a node may lag by KeepRows.
+// followed in the log, and a node that lags by fewer than KeepRows needs no archive.
 //
 // Both go in steps that may each be the last of their process, and may run on
 // two nodes at once. Where the next object ends is decided in the log first
@@ -101,8 +101,10 @@
 //	putting          finds the object, compares it, records it
 //	recording        begins the next object
 //
-// A node that lags further than what is kept ends, and says to start it again: it
-// then begins with a snapshot. What it had in flight is answered as unknown,
-// because the row may be among those that left; a row that left cannot come
-// twice either, since the state keeps the highest sequence of each epoch.
+// A node that lags further than what is kept reads what left the log from the
+// archive, object by object, each to its end before a row of it is applied. What it
+// had in flight is decided by what it reads there. Only when the archive cannot be
+// believed it ends, and says to start it again: it then begins with a snapshot. A
+// row that left cannot come twice, since the state keeps the highest sequence of
+// each epoch.
 package replica

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 	"github.com/picomq/picomq/internal/faultbucket"
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/replica/archive"
-	"github.com/picomq/picomq/stream"
+	"github.com/picomq/picomq/sqllog/sqllogtest"
+	"github.com/picomq/picomq/statemachine"
 )
 
 // truncatePast has a replica propose until rows up to an index left the log.
@@ -27,10 +29,8 @@ func truncatePast(t *testing.T, c *cluster, r *replica.Replica, index commands.I
 	}
 }
 
-func TestANodeThatIsOvertakenEndsAndStartsAgain(t *testing.T) {
-	c := newCluster(t)
-	r := c.start(c.small(c.log.Peer()), 0)
-	log := c.log.Peer()
+// deafLog is a log whose rows a node cannot read while it is deaf.
+func deafLog(log *sqllogtest.Memory) *atomic.Bool {
 	var deaf atomic.Bool
 	log.Before = func(_ context.Context, call string) error {
 		if call == "read" && deaf.Load() {
@@ -38,24 +38,107 @@ func TestANodeThatIsOvertakenEndsAndStartsAgain(t *testing.T) {
 		}
 		return nil
 	}
+	return &deaf
+}
+
+// unpolled is small of a node that reads the log only when it has to.
+func (c *cluster) unpolled(log replica.Log) replica.Config {
+	cfg := c.small(quietLog{log})
+	cfg.Poll = 1 << 40
+	return cfg
+}
+
+func TestANodeThatIsOvertakenReadsTheArchive(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(c.small(c.log.Peer()), 0)
+	log := c.log.Peer()
+	deaf := deafLog(log)
 	slow := c.start(c.small(log), 0)
 	deaf.Store(true)
 	propose(t, r, create("meanwhile"))
 	truncatePast(t, c, r, slow.Applied()+1)
 	deaf.Store(false)
-	<-slow.Failed()
-	require.ErrorIs(t, slow.Err(), commands.ErrTruncated)
-	require.ErrorContains(t, slow.Err(), "start it again")
-	slow.Close()
-
-	again := c.start(c.small(c.log.Peer()), 0)
-	_, ok := again.View().Lookup("meanwhile")
+	require.NoError(t, slow.Sync(t.Context()))
+	_, ok := slow.View().Lookup("meanwhile")
 	require.True(t, ok)
+	require.NoError(t, r.Sync(t.Context()))
+	propose(t, slow, create("later"))
+	require.NoError(t, r.Sync(t.Context()))
+	require.NoError(t, slow.Sync(t.Context()))
+	r.Close()
+	slow.Close()
+	require.Equal(t, r.StateDigest(), slow.StateDigest())
+}
+
+// The bucket fails while the archive is read: the next round goes on.
+func TestANodeThatIsOvertakenWaitsForTheBucket(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(c.small(c.log.Peer()), 0)
+	log := c.log.Peer()
+	deaf := deafLog(log)
+	cfg := c.small(log)
+	var faults *faultbucket.Faults
+	cfg.Bucket, faults = faultbucket.Wrap(c.bucket, nil)
+	slow := c.start(cfg, 0)
+	deaf.Store(true)
+	propose(t, r, create("meanwhile"))
+	truncatePast(t, c, r, slow.Applied()+1)
+	var failed atomic.Int32
+	faults.SetPlan(func(op faultbucket.Op) (d faultbucket.Decision) {
+		if strings.HasPrefix(op.Key, archivePrefix) && failed.Add(1) <= 2 {
+			d.Before = faultbucket.Fail(op)
+		}
+		return d
+	})
+	deaf.Store(false)
+	require.NoError(t, slow.WaitApplied(t.Context(), r.Applied()))
+	require.Greater(t, failed.Load(), int32(2))
+}
+
+// An archive that is damaged, or lacks an object, ends a node that needs it, and
+// nothing of it is applied; the next start begins with a snapshot.
+func TestANodeThatIsOvertakenDoesNotBelieveABadArchive(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, c *cluster, key string){
+		"damaged": func(t *testing.T, c *cluster, key string) {
+			object, err := c.bucket.ReadAll(t.Context(), key)
+			require.NoError(t, err)
+			object[len(object)-1] ^= 1
+			require.NoError(t, c.bucket.WriteAll(t.Context(), key, object, nil))
+		},
+		"missing": func(t *testing.T, c *cluster, key string) {
+			require.NoError(t, c.bucket.Delete(t.Context(), key))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			r := c.start(c.small(c.log.Peer()), 0)
+			log := c.log.Peer()
+			deaf := deafLog(log)
+			slow := c.start(c.small(log), 0)
+			deaf.Store(true)
+			propose(t, r, create("meanwhile"))
+			at := slow.Applied()
+			truncatePast(t, c, r, at+1)
+			span, ok, err := archive.Find(t.Context(), c.bucket, archivePrefix, at+1)
+			require.NoError(t, err)
+			require.True(t, ok)
+			spoil(t, c, span.Key)
+			deaf.Store(false)
+			<-slow.Failed()
+			require.ErrorContains(t, slow.Err(), "start it again")
+			require.Equal(t, at, slow.Applied())
+			slow.Close()
+
+			again := c.start(c.small(c.log.Peer()), 0)
+			_, ok = again.View().Lookup("meanwhile")
+			require.True(t, ok)
+		})
+	}
 }
 
 // The row was written, its answer lost, and it left the log before it was looked
 // for.
-func TestADoubtThatWasTruncatedStaysADoubt(t *testing.T) {
+func TestADoubtThatWasTruncatedIsDecidedByTheArchive(t *testing.T) {
 	c := newCluster(t)
 	r := c.start(c.small(c.log.Peer()), 0)
 	log := c.log.Peer()
@@ -67,20 +150,39 @@ func TestADoubtThatWasTruncatedStaysADoubt(t *testing.T) {
 		truncatePast(t, c, r, at.Index)
 		return errors.New("the connection broke")
 	}
-	cfg := c.small(quietLog{log})
-	cfg.Poll = 1 << 40
-	slow := c.start(cfg, 0)
+	slow := c.start(c.unpolled(log), 0)
 	armed.Store(true)
-	_, err := slow.Propose(t.Context(), create("doubtful"))
-	require.Equal(t, stream.CodeOutcomeUnknown, stream.CodeOf(err))
-	<-slow.Failed()
-	require.ErrorIs(t, slow.Err(), commands.ErrTruncated)
+	made := propose(t, slow, create("doubtful"))
+	require.Equal(t, statemachine.Accepted, made.Results[0].Verdict, "made once, by the first try")
+	require.NoError(t, r.Sync(t.Context()))
 	_, ok := r.View().Lookup("doubtful")
-	require.True(t, ok, "it had happened")
+	require.True(t, ok)
+}
+
+// The insert was lost on its way, and what the log would say of it left the log.
+func TestADoubtThatTheArchiveDoesNotHaveIsWrittenThen(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(c.small(c.log.Peer()), 0)
+	log := c.log.Peer()
+	var armed atomic.Bool
+	slow := c.start(c.unpolled(log), 0)
+	log.Before = func(_ context.Context, call string) error {
+		if call == "append" && armed.CompareAndSwap(true, false) {
+			truncatePast(t, c, r, r.Applied()+1)
+			return commands.ErrUnknown
+		}
+		return nil
+	}
+	armed.Store(true)
+	made := propose(t, slow, create("late"))
+	require.Equal(t, statemachine.Accepted, made.Results[0].Verdict)
+	require.NoError(t, r.Sync(t.Context()))
+	_, ok := r.View().Lookup("late")
+	require.True(t, ok)
 }
 
 // The answer came, and the row left the log before it was applied.
-func TestAnAcknowledgedRowThatWasTruncatedIsADoubt(t *testing.T) {
+func TestAnAcknowledgedRowThatWasTruncatedIsReadFromTheArchive(t *testing.T) {
 	c := newCluster(t)
 	r := c.start(c.small(c.log.Peer()), 0)
 	log := c.log.Peer()
@@ -97,36 +199,27 @@ func TestAnAcknowledgedRowThatWasTruncatedIsADoubt(t *testing.T) {
 		}
 		return nil
 	}
-	cfg := c.small(quietLog{log})
-	cfg.Poll = 1 << 40
-	slow := c.start(cfg, 0)
+	slow := c.start(c.unpolled(log), 0)
 	armed.Store(true)
-	_, err := slow.Propose(t.Context(), create("doubtful"))
-	require.Equal(t, stream.CodeOutcomeUnknown, stream.CodeOf(err))
-	<-slow.Failed()
-	require.ErrorIs(t, slow.Err(), commands.ErrTruncated)
+	made := propose(t, slow, create("acknowledged"))
+	require.Equal(t, statemachine.Accepted, made.Results[0].Verdict)
 }
 
-// A proposal that was refused because its node is too far behind was never
-// written.
-func TestAProposalOfAnOvertakenNodeIsNotWritten(t *testing.T) {
+// A proposal that is refused because its node is too far behind is made again once
+// it is not.
+func TestAProposalOfAnOvertakenNodeWaitsForTheArchive(t *testing.T) {
 	c := newCluster(t)
 	r := c.start(c.small(c.log.Peer()), 0)
-	cfg := c.small(quietLog{c.log.Peer()})
-	cfg.Poll = 1 << 40
-	slow := c.start(cfg, 0)
+	slow := c.start(c.unpolled(c.log.Peer()), 0)
 	truncatePast(t, c, r, slow.Applied()+1)
-	_, err := slow.Propose(t.Context(), create("late"))
-	require.Equal(t, stream.CodeUnavailable, stream.CodeOf(err))
-	<-slow.Failed()
-	require.ErrorIs(t, slow.Err(), commands.ErrTruncated)
+	propose(t, slow, create("late"))
 	require.NoError(t, r.Sync(t.Context()))
 	_, ok := r.View().Lookup("late")
-	require.False(t, ok)
+	require.True(t, ok)
 }
 
 // The rows after the snapshot that a start reads leave the log meanwhile.
-func TestAStartThatIsOvertakenTakesANewerSnapshot(t *testing.T) {
+func TestAStartThatIsOvertakenReadsTheArchive(t *testing.T) {
 	c := newCluster(t)
 	r := c.start(c.small(c.log.Peer()), 0)
 	twoSnapshots(t, r, "a")
@@ -139,10 +232,9 @@ func TestAStartThatIsOvertakenTakesANewerSnapshot(t *testing.T) {
 		}
 		return nil
 	}
-	cfg := c.small(log)
-	late := c.start(cfg, 0)
+	late := c.start(c.small(log), 0)
 	require.NoError(t, late.Sync(t.Context()))
-	require.Greater(t, late.Stats().SnapshotIndex, newest.Index)
+	require.GreaterOrEqual(t, late.Applied(), r.Applied())
 }
 
 func TestMarksOfRowsThatLeftTheLog(t *testing.T) {

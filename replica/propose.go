@@ -150,9 +150,15 @@ func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*i
 		answerAll(items, stream.Errorf(stream.CodeInternal, "the change cannot be written so that it can be read again; nothing was written"))
 		return nil
 	}
+	r.inFlight = &flight{origin: origin, items: items}
+	defer func() {
+		if r.inFlight != nil { // could not be applied: the replica ends, or the context did
+			r.refuse(outcomeUnknown())
+		}
+	}()
 	row, err := r.insert(ctx, &insert)
 	if err != nil {
-		answerAll(items, refusalOf(err))
+		r.refuse(refusalOf(err))
 		if errors.Is(err, commands.ErrNotSent) {
 			return nil // said to the proposers; the next round tries with what comes then
 		}
@@ -160,13 +166,9 @@ func (r *Replica) commit(ctx context.Context, origin commands.Origin, items []*i
 	}
 	r.stats.rows.Add(1)
 	r.stats.groups.Add(uint64(len(items)))
-	r.inFlight = &flight{origin: origin, items: items}
-	defer func() {
-		if r.inFlight != nil { // could not be applied: the replica ends, or the context did
-			answerAll(r.inFlight.items, outcomeUnknown())
-			r.inFlight = nil
-		}
-	}()
+	if r.inFlight == nil {
+		return nil
+	}
 	if row.Payload == nil || row.Index != r.applied.Index+1 || row.Previous != r.applied.Row {
 		return r.tailTo(ctx, row.Index)
 	}
@@ -185,6 +187,14 @@ func answerAll(items []*item, err error) {
 	}
 }
 
+// refuse answers the row in flight, unless it was applied.
+func (r *Replica) refuse(err error) {
+	if r.inFlight != nil {
+		answerAll(r.inFlight.items, err)
+		r.inFlight = nil
+	}
+}
+
 // refusalOf is what proposers are told of an insert that failed.
 func refusalOf(err error) error {
 	var refusal *stream.Error
@@ -200,10 +210,11 @@ func refusalOf(err error) error {
 	}
 }
 
-// insert brings commands into the log and finds out in which row they stand; its
-// payload is nil when it was only looked up. It returns an error only when the
-// row certainly is not there (ErrNotSent, a refusal), or when that cannot be known (ErrUnknown): ctx ended, or the log was truncated
-// past what this node applied, the row perhaps among what left.
+// insert brings the row in flight into the log and finds out where it stands; its
+// payload is nil when it was only looked up. It may have been read, applied and
+// answered by then. It returns an error only when the row certainly is not there
+// (ErrNotSent, a refusal), or when that cannot be known (ErrUnknown): ctx ended, or
+// a try was refused while an earlier one is in doubt.
 func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row, error) {
 	r.inserting.Store(int64(r.clock()))
 	defer r.inserting.Store(0)
@@ -211,26 +222,22 @@ func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row
 	doubt := false // an earlier try may still come to stand
 	for try := 0; ; try++ {
 		row, err := r.appendOnce(ctx, in, doubt)
-		if err == nil {
+		doubt = doubt || errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin)
+		if err != nil && doubt {
+			row, err = r.lookUp(ctx, in, err)
+		}
+		if errors.Is(err, commands.ErrTruncated) {
+			err = r.catchUpInFlight(ctx, in)
+		}
+		again := errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin) || errors.Is(err, commands.ErrNotSent)
+		switch {
+		case err == nil:
 			r.refusal.Worked()
 			return row, nil
-		}
-		unknown := errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin)
-		doubt = doubt || unknown
-		if doubt {
-			found, ok, lookErr := r.lookUp(ctx, in)
-			if lookErr != nil || ok {
-				r.refusal.Worked()
-				return commands.Row{Index: found.Index, ID: found.Row, Previous: found.Previous}, lookErr
-			}
-		}
-		switch {
-		case !unknown && !errors.Is(err, commands.ErrNotSent) && doubt:
+		case !again && doubt && !errors.Is(err, errForeign):
 			// This try is refused, but an earlier one may stand.
 			return commands.Row{}, fmt.Errorf("%w: %w", commands.ErrUnknown, err)
-		case !unknown && !errors.Is(err, commands.ErrNotSent):
-			return commands.Row{}, err
-		case !doubt && r.cfg.Now().After(giveUp):
+		case !again, !doubt && r.cfg.Now().After(giveUp):
 			return commands.Row{}, err
 		}
 		r.stats.retries.Add(1)
@@ -273,23 +280,39 @@ func (r *Replica) appendOnce(ctx context.Context, in *commands.Insert, doubt boo
 }
 
 // lookUp asks the log whether a row of this origin stands, and whether it is
-// ours. A connection error is not an answer: ok is false and the caller repeats
-// the insert, which the unique origin makes harmless.
-func (r *Replica) lookUp(ctx context.Context, in *commands.Insert) (at commands.Inserted, ok bool, err error) {
+// ours. Where it does not stand, or the log does not answer, the error is that of
+// the last try, and the caller repeats it: the unique origin makes that harmless.
+func (r *Replica) lookUp(ctx context.Context, in *commands.Insert, last error) (commands.Row, error) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	at, digest, found, err := r.log.FindOrigin(call, in.Origin, in.Applied.Index)
 	switch {
 	case errors.Is(err, commands.ErrTruncated):
-		return commands.Inserted{}, false, fmt.Errorf("%w: %w", commands.ErrUnknown, err)
+		return commands.Row{}, err
 	case err != nil || !found:
-		return commands.Inserted{}, false, nil
+		return commands.Row{}, last
 	case digest != commands.PayloadDigest(in.Payload):
-		return commands.Inserted{}, false, fatalf("row %d of the log carries this node's origin %s but another payload: "+
-			"another process writes as this node; stop it, or start with another node id", at.Index, in.Origin)
+		return commands.Row{}, fatalf("row %d of the log carries this node's origin %s but another payload: %w", at.Index, in.Origin, errForeign)
 	}
 	r.answered()
-	return at, true, nil
+	return commands.Row{Index: at.Index, ID: at.Row, Previous: at.Previous}, nil
+}
+
+var errForeign = errors.New("another process writes as this node; stop it, or start with another node id")
+
+// catchUpInFlight applies what left the log before this node read it, the row in
+// flight perhaps among it: then that is answered. If it was not, the next try is
+// of a node that lags no more, and the log's answers are certain again.
+func (r *Replica) catchUpInFlight(ctx context.Context, in *commands.Insert) error {
+	err := r.tail(ctx)
+	if err != nil && r.mustEnd(err) {
+		return err
+	}
+	if r.inFlight == nil {
+		return nil
+	}
+	in.Applied = r.applied
+	return fmt.Errorf("%w: this node was behind the log", commands.ErrNotSent)
 }
 
 // dropExpired answers proposals that waited too long; they were not sent.

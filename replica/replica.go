@@ -95,27 +95,13 @@ func Open(ctx context.Context, cfg Config) (*Replica, error) {
 	return r, nil
 }
 
-// installTries is how often a start begins again because the rows after its
-// snapshot left the log while it was read. There is a newer snapshot then.
-const installTries = 3
-
 // catchUp installs a base and applies what follows.
 func (r *Replica) catchUp(ctx context.Context) error {
-	for try := 1; ; try++ {
-		if err := r.install(ctx); err != nil {
-			return err
-		}
-		r.view = r.state.View()
-		from := r.applied
-		err := r.tail(ctx)
-		if errors.Is(err, commands.ErrTruncated) && r.applied == from && try < installTries {
-			continue // nothing was published yet
-		}
-		if err != nil {
-			return fmt.Errorf("replay the log: %w", err)
-		}
-		return nil
+	if err := r.install(ctx); err != nil {
+		return err
 	}
+	r.view = r.state.View()
+	return r.Refresh(ctx)
 }
 
 // Refresh applies what others added to the log meanwhile. It may be called
@@ -256,9 +242,6 @@ func (r *Replica) run(ctx context.Context) {
 			err = r.rejoin(ctx)
 		}
 		if err != nil && r.mustEnd(err) {
-			if errors.Is(err, commands.ErrTruncated) {
-				err = fmt.Errorf("this node was too far behind the log: %w; start it again, and it begins with a snapshot", err)
-			}
 			r.cfg.Logger.Error("the replica ends", "error", err, "applied", r.applied)
 			r.fail(err)
 			return
@@ -301,7 +284,7 @@ func (r *Replica) tick(ctx context.Context) error {
 // the next round tries again.
 func (r *Replica) mustEnd(err error) bool {
 	var end *fatalError
-	if errors.As(err, &end) || errors.Is(err, commands.ErrLostTail) || errors.Is(err, commands.ErrDamaged) || errors.Is(err, commands.ErrTruncated) {
+	if errors.As(err, &end) || errors.Is(err, commands.ErrLostTail) || errors.Is(err, commands.ErrDamaged) {
 		return true
 	}
 	if !errors.Is(err, context.Canceled) {

@@ -102,7 +102,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.Uint64Var(&c.retentionBytes, "retention-bytes", 0, "keep the last so many bytes of streams that state no number of their own; 0 keeps all")
 	f.Uint64Var(&c.maxExtents, "max-extents", 32<<20, "extents that all streams together may have, some 32 bytes of memory each; appends are slowed in its last eighth and refused beyond it until compaction has caught up")
 	f.Int64Var(&c.compactRate, "compact-bandwidth", 32<<20, "bytes a second that compaction may read and write together")
-	f.IntVar(&c.keepRows, "keep-rows", 10_000, "newest rows of the command log that stay in SQL once they are archived; a node that lags further starts anew from a snapshot")
+	f.IntVar(&c.keepRows, "keep-rows", 10_000, "newest rows of the command log that stay in SQL once they are archived; a node that lags further reads the archive")
 	f.StringVar(&c.corsOrigin, "cors-origin", "*", "origin that browsers may call from")
 	f.StringVar(&c.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "debug, info, warn or error")
