@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -146,8 +145,8 @@ func (e *Engine) submit(ctx context.Context, p *pending) outcome {
 		e.inFlight.Add(-p.size)
 		return outcome{err: err}
 	}
-	timer := timers.Get().(*time.Timer)
-	defer timers.Put(timer)
+	timer := e.timers.Get().(*time.Timer)
+	defer e.timers.Put(timer)
 	timer.Reset(e.cfg.AppendTimeout)
 	defer timer.Stop()
 	select {
@@ -162,13 +161,13 @@ func (e *Engine) submit(ctx context.Context, p *pending) outcome {
 	}
 }
 
-// timers are stopped ones. A context with a deadline would cost every append
+// newTimer makes a stopped one. A context with a deadline would cost every append
 // five objects, and nearly none comes to its end.
-var timers = sync.Pool{New: func() any {
+func newTimer() any {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	return timer
-}}
+}
 
 // commandBytes is about what an append takes in its commit: a row is bounded, too.
 func commandBytes(p *pending) int {

@@ -98,6 +98,7 @@ type Engine struct {
 	closed  chan struct{}
 	toucher *toucher
 	readers readers
+	timers  sync.Pool // of stopped ones, see newTimer
 
 	inFlight atomic.Int64          // bytes of appends not decided yet
 	storage  atomic.Pointer[error] // how the last upload ended
@@ -109,7 +110,7 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, replica: cfg.Replica, hub: cfg.Hub, cache: cfg.Cache}
+	e := &Engine{cfg: cfg, replica: cfg.Replica, hub: cfg.Hub, cache: cfg.Cache, timers: sync.Pool{New: newTimer}}
 	cfg.Writer.Sealed = e.sealed
 	writer, err := blobwal.NewWriter(cfg.Writer)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -252,29 +253,31 @@ func TestTrim(t *testing.T) {
 }
 
 func TestPositions(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	n.create(t, "a", "text/plain")
-	var times []stream.Time
-	for i := range 4 {
-		times = append(times, n.append(t, "a", fmt.Sprint(i)).Time)
-		w.later(time.Second)
-	}
-	at := func(p stream.Position) stream.Offset {
-		c, err := n.Read(t.Context(), "a", stream.ReadRequest{From: p, MaxBytes: 100})
-		require.NoError(t, err)
-		return c.First
-	}
-	require.EqualValues(t, 4, at(stream.Position{Kind: stream.FromTail}))
-	require.EqualValues(t, 3, at(stream.Position{Kind: stream.FromTail, Back: 1}))
-	require.EqualValues(t, 0, at(stream.Position{Kind: stream.FromTail, Back: 100}))
-	require.EqualValues(t, 0, at(stream.Position{Kind: stream.FromTime, Time: 0}))
-	for i, ts := range times {
-		require.EqualValues(t, i, at(stream.Position{Kind: stream.FromTime, Time: ts}))
-		require.EqualValues(t, i+1, at(stream.Position{Kind: stream.FromTime, Time: ts + 1}))
-	}
-	_, err := n.Read(t.Context(), "a", stream.ReadRequest{From: stream.At(5), MaxBytes: 100})
-	require.Equal(t, stream.CodeBeyondTail, codeOf(t, err))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		n.create(t, "a", "text/plain")
+		var times []stream.Time
+		for i := range 4 {
+			times = append(times, n.append(t, "a", fmt.Sprint(i)).Time)
+			w.later(time.Second)
+		}
+		at := func(p stream.Position) stream.Offset {
+			c, err := n.Read(t.Context(), "a", stream.ReadRequest{From: p, MaxBytes: 100})
+			require.NoError(t, err)
+			return c.First
+		}
+		require.EqualValues(t, 4, at(stream.Position{Kind: stream.FromTail}))
+		require.EqualValues(t, 3, at(stream.Position{Kind: stream.FromTail, Back: 1}))
+		require.EqualValues(t, 0, at(stream.Position{Kind: stream.FromTail, Back: 100}))
+		require.EqualValues(t, 0, at(stream.Position{Kind: stream.FromTime, Time: 0}))
+		for i, ts := range times {
+			require.EqualValues(t, i, at(stream.Position{Kind: stream.FromTime, Time: ts}))
+			require.EqualValues(t, i+1, at(stream.Position{Kind: stream.FromTime, Time: ts + 1}))
+		}
+		_, err := n.Read(t.Context(), "a", stream.ReadRequest{From: stream.At(5), MaxBytes: 100})
+		require.Equal(t, stream.CodeBeyondTail, codeOf(t, err))
+	})
 }
 
 func TestLimitsOfARead(t *testing.T) {
@@ -303,35 +306,37 @@ func TestLimitsOfARead(t *testing.T) {
 }
 
 func TestListLeavesOutTheExpired(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	for i := range 10 {
-		cfg := stream.Config{ContentType: "text/plain"}
-		if i%2 == 0 {
-			cfg.Expiry = stream.Expiry{Kind: stream.ExpiresIdle, TTL: 5}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		for i := range 10 {
+			cfg := stream.Config{ContentType: "text/plain"}
+			if i%2 == 0 {
+				cfg.Expiry = stream.Expiry{Kind: stream.ExpiresIdle, TTL: 5}
+			}
+			_, err := n.Create(t.Context(), stream.Name(fmt.Sprint("x/", i)), &stream.CreateRequest{Config: cfg})
+			require.NoError(t, err)
 		}
-		_, err := n.Create(t.Context(), stream.Name(fmt.Sprint("x/", i)), &stream.CreateRequest{Config: cfg})
-		require.NoError(t, err)
-	}
-	n.create(t, "y", "text/plain")
-	names := func(r stream.ListRequest) (out []string, more bool) {
-		p, err := n.List(t.Context(), r)
-		require.NoError(t, err)
-		for _, i := range p.Streams {
-			out = append(out, string(i.Name))
+		n.create(t, "y", "text/plain")
+		names := func(r stream.ListRequest) (out []string, more bool) {
+			p, err := n.List(t.Context(), r)
+			require.NoError(t, err)
+			for _, i := range p.Streams {
+				out = append(out, string(i.Name))
+			}
+			return out, p.More
 		}
-		return out, p.More
-	}
-	got, more := names(stream.ListRequest{Prefix: "x/", Limit: 4})
-	require.Equal(t, []string{"x/0", "x/1", "x/2", "x/3"}, got)
-	require.True(t, more)
-	w.later(6 * time.Second)
-	got, more = names(stream.ListRequest{Prefix: "x/", Limit: 4})
-	require.Equal(t, []string{"x/1", "x/3", "x/5", "x/7"}, got)
-	require.True(t, more)
-	got, more = names(stream.ListRequest{Prefix: "x/", StartAfter: "x/7", Limit: 4})
-	require.Equal(t, []string{"x/9"}, got)
-	require.False(t, more)
+		got, more := names(stream.ListRequest{Prefix: "x/", Limit: 4})
+		require.Equal(t, []string{"x/0", "x/1", "x/2", "x/3"}, got)
+		require.True(t, more)
+		w.later(6 * time.Second)
+		got, more = names(stream.ListRequest{Prefix: "x/", Limit: 4})
+		require.Equal(t, []string{"x/1", "x/3", "x/5", "x/7"}, got)
+		require.True(t, more)
+		got, more = names(stream.ListRequest{Prefix: "x/", StartAfter: "x/7", Limit: 4})
+		require.Equal(t, []string{"x/9"}, got)
+		require.False(t, more)
+	})
 }
 
 func TestCorruptBytesNeverReachAReader(t *testing.T) {

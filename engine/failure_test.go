@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,97 +21,103 @@ import (
 )
 
 func TestABucketThatTakesNothingIs503AndRecovers(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	n.create(t, "a", "text/plain", "0")
-	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
-		if op.Kind == faultbucket.Put {
-			return faultbucket.Decision{Before: faultbucket.Fail(op)}
-		}
-		return faultbucket.Decision{}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		n.create(t, "a", "text/plain", "0")
+		w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
+			if op.Kind == faultbucket.Put {
+				return faultbucket.Decision{Before: faultbucket.Fail(op)}
+			}
+			return faultbucket.Decision{}
+		})
+		_, err := n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("lost")})
+		require.Equal(t, stream.CodeUnavailable, codeOf(t, err))
+		require.Error(t, n.Storage(), "readiness fails")
+		w.faults.SetPlan(nil)
+		require.EqualValues(t, 1, n.append(t, "a", "1").First)
+		require.NoError(t, n.Storage())
+		require.Equal(t, []string{"0", "1"}, n.read(t, "a", 0, 100))
+		require.Zero(t, n.InFlight())
 	})
-	_, err := n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("lost")})
-	require.Equal(t, stream.CodeUnavailable, codeOf(t, err))
-	require.Error(t, n.Storage(), "readiness fails")
-	w.faults.SetPlan(nil)
-	require.EqualValues(t, 1, n.append(t, "a", "1").First)
-	require.NoError(t, n.Storage())
-	require.Equal(t, []string{"0", "1"}, n.read(t, "a", 0, 100))
-	require.Zero(t, n.InFlight())
 }
 
 func TestLostAnswersOfPutsAndInsertsAreExactlyOnce(t *testing.T) {
-	w := newWorld(t)
-	log := w.log.Peer()
-	var inserts atomic.Int32
-	log.Lost = func(commands.Insert, commands.Inserted) error {
-		if inserts.Add(1)%3 == 0 {
-			return errors.New("the connection broke")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		log := w.log.Peer()
+		var inserts atomic.Int32
+		log.Lost = func(commands.Insert, commands.Inserted) error {
+			if inserts.Add(1)%3 == 0 {
+				return errors.New("the connection broke")
+			}
+			return nil
 		}
-		return nil
-	}
-	n := w.startOn(log, nil)
-	n.create(t, "a", "text/plain")
-	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
-		if op.Kind == faultbucket.Put && op.Nth == 0 {
-			return faultbucket.Decision{After: faultbucket.Lose(op)}
+		n := w.startOn(log, nil)
+		n.create(t, "a", "text/plain")
+		w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
+			if op.Kind == faultbucket.Put && op.Nth == 0 {
+				return faultbucket.Decision{After: faultbucket.Lose(op)}
+			}
+			return faultbucket.Decision{}
+		})
+		var want []string
+		for i := range 12 {
+			require.EqualValues(t, i, n.append(t, "a", fmt.Sprint(i)).First)
+			want = append(want, fmt.Sprint(i))
 		}
-		return faultbucket.Decision{}
+		require.Equal(t, want, n.read(t, "a", 0, 1000))
 	})
-	var want []string
-	for i := range 12 {
-		require.EqualValues(t, i, n.append(t, "a", fmt.Sprint(i)).First)
-		want = append(want, fmt.Sprint(i))
-	}
-	require.Equal(t, want, n.read(t, "a", 0, 1000))
 }
 
 func TestALogOutOfReach(t *testing.T) {
-	w := newWorld(t)
-	log := w.log.Peer()
-	var down atomic.Bool
-	log.Before = func(_ context.Context, call string) error {
-		if down.Load() {
-			return fmt.Errorf("%w: no route to the database", commands.ErrNotSent)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		log := w.log.Peer()
+		var down atomic.Bool
+		log.Before = func(_ context.Context, call string) error {
+			if down.Load() {
+				return fmt.Errorf("%w: no route to the database", commands.ErrNotSent)
+			}
+			return nil
 		}
-		return nil
-	}
-	n := w.startOn(log, func(c *engine.Config) { c.StaleLimit = time.Second })
-	n.create(t, "a", "text/plain", "0", "1")
-	down.Store(true)
+		n := w.startOn(log, func(c *engine.Config) { c.StaleLimit = time.Second })
+		n.create(t, "a", "text/plain", "0", "1")
+		down.Store(true)
 
-	c, err := n.Read(t.Context(), "a", stream.ReadRequest{MaxBytes: 1})
-	require.NoError(t, err, "records that are applied are still answered")
-	require.Positive(t, c.StaleMillis)
-	c, err = n.Read(t.Context(), "a", stream.ReadRequest{MaxBytes: 100})
-	require.NoError(t, err)
-	require.EqualValues(t, 2, c.Next)
-	require.False(t, c.UpToDate, "nobody knows")
-	_, err = n.Read(t.Context(), "a", stream.ReadRequest{From: stream.At(2), MaxBytes: 100})
-	require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "a claim to be up to date is refused")
-	_, err = n.Head(t.Context(), "nothing")
-	require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "so is a refusal")
-	for _, f := range []stream.ForkRequest{{From: "nothing"}, {From: "a", At: at(3)}, {From: "a", At: at(1), Sub: 2}} {
-		require.Equal(t, stream.CodeUnavailable, stream.CodeOf(n.forkErr(t, "b", f)), "and one of a fork: %+v", f)
-	}
-	_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("x")})
-	require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "an append waits, then is refused")
-	require.Eventually(t, func() bool {
-		_, err := n.Read(t.Context(), "a", stream.ReadRequest{MaxBytes: 1})
-		return err != nil && stream.CodeOf(err) == stream.CodeUnavailable
-	}, 10*time.Second, 20*time.Millisecond, "past the staleness limit everything is refused")
+		c, err := n.Read(t.Context(), "a", stream.ReadRequest{MaxBytes: 1})
+		require.NoError(t, err, "records that are applied are still answered")
+		require.Positive(t, c.StaleMillis)
+		c, err = n.Read(t.Context(), "a", stream.ReadRequest{MaxBytes: 100})
+		require.NoError(t, err)
+		require.EqualValues(t, 2, c.Next)
+		require.False(t, c.UpToDate, "nobody knows")
+		_, err = n.Read(t.Context(), "a", stream.ReadRequest{From: stream.At(2), MaxBytes: 100})
+		require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "a claim to be up to date is refused")
+		_, err = n.Head(t.Context(), "nothing")
+		require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "so is a refusal")
+		for _, f := range []stream.ForkRequest{{From: "nothing"}, {From: "a", At: at(3)}, {From: "a", At: at(1), Sub: 2}} {
+			require.Equal(t, stream.CodeUnavailable, stream.CodeOf(n.forkErr(t, "b", f)), "and one of a fork: %+v", f)
+		}
+		_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("x")})
+		require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "an append waits, then is refused")
+		require.Eventually(t, func() bool {
+			_, err := n.Read(t.Context(), "a", stream.ReadRequest{MaxBytes: 1})
+			return err != nil && stream.CodeOf(err) == stream.CodeUnavailable
+		}, patience, 20*time.Millisecond, "past the staleness limit everything is refused")
 
-	down.Store(false)
-	require.Eventually(t, func() bool {
-		_, err := n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("2")})
-		return err == nil
-	}, 10*time.Second, 20*time.Millisecond, "it recovers alone")
-	require.Equal(t, []string{"0", "1", "2"}, n.read(t, "a", 0, 100))
+		down.Store(false)
+		require.Eventually(t, func() bool {
+			_, err := n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("2")})
+			return err == nil
+		}, patience, 20*time.Millisecond, "it recovers alone")
+		require.Equal(t, []string{"0", "1", "2"}, n.read(t, "a", 0, 100))
+	})
 }
 
 func TestOverloadIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t)
-	n := w.start(func(c *engine.Config) { c.InFlightBytes = 10_000; c.Writer.Deadline = 10 * time.Second })
+	n := w.start(func(c *engine.Config) { c.InFlightBytes = 10_000; c.Writer.Deadline = patience })
 	n.create(t, "a", "text/plain")
 	hold := make(chan struct{})
 	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
@@ -134,7 +141,7 @@ func TestOverloadIsRefusedAtOnce(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return refused.Load() > 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return refused.Load() > 0 }, patience, time.Millisecond)
 	require.LessOrEqual(t, n.InFlight(), int64(10_000))
 	close(hold)
 	done.Wait()
@@ -144,46 +151,50 @@ func TestOverloadIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestAnAppendThatOutlastsItsCallerIsUnknown(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(func(c *engine.Config) { c.Writer.Deadline = 10 * time.Second })
-	n.create(t, "a", "text/plain")
-	hold := make(chan struct{})
-	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
-		if op.Kind == faultbucket.Put {
-			<-hold
-		}
-		return faultbucket.Decision{}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(func(c *engine.Config) { c.Writer.Deadline = patience })
+		n.create(t, "a", "text/plain")
+		hold := make(chan struct{})
+		w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
+			if op.Kind == faultbucket.Put {
+				<-hold
+			}
+			return faultbucket.Decision{}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := n.Append(ctx, "a", &stream.AppendRequest{Records: records("x")})
+		require.Equal(t, stream.CodeOutcomeUnknown, codeOf(t, err))
+		close(hold)
+		require.Eventually(t, func() bool { return n.InFlight() == 0 }, patience, time.Millisecond)
+		require.Equal(t, []string{"x"}, n.read(t, "a", 0, 100))
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := n.Append(ctx, "a", &stream.AppendRequest{Records: records("x")})
-	require.Equal(t, stream.CodeOutcomeUnknown, codeOf(t, err))
-	close(hold)
-	require.Eventually(t, func() bool { return n.InFlight() == 0 }, 5*time.Second, time.Millisecond)
-	require.Equal(t, []string{"x"}, n.read(t, "a", 0, 100))
 }
 
 func TestTheLogOutOfReachHoldsNobodyForEver(t *testing.T) {
-	w := newWorld(t)
-	log := w.log.Peer()
-	var down atomic.Bool
-	log.Before = func(_ context.Context, call string) error {
-		if down.Load() && call != "head" {
-			return errors.New("the connection broke")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		log := w.log.Peer()
+		var down atomic.Bool
+		log.Before = func(_ context.Context, call string) error {
+			if down.Load() && call != "head" {
+				return errors.New("the connection broke")
+			}
+			return nil
 		}
-		return nil
-	}
-	n := w.startOn(log, func(c *engine.Config) { c.AppendTimeout = 200 * time.Millisecond })
-	n.create(t, "a", "text/plain", "0")
-	down.Store(true)
-	require.Equal(t, stream.CodeOutcomeUnknown, codeOf(t, n.Delete(t.Context(), "a")))
-	_, err := n.Trim(t.Context(), "a", 1)
-	require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "it waited behind the first and was not sent")
-	down.Store(false)
-	require.Eventually(t, func() bool {
-		_, err := n.Head(t.Context(), "a")
-		return err != nil && stream.CodeOf(err) == stream.CodeNotFound
-	}, 10*time.Second, 10*time.Millisecond)
+		n := w.startOn(log, func(c *engine.Config) { c.AppendTimeout = 200 * time.Millisecond })
+		n.create(t, "a", "text/plain", "0")
+		down.Store(true)
+		require.Equal(t, stream.CodeOutcomeUnknown, codeOf(t, n.Delete(t.Context(), "a")))
+		_, err := n.Trim(t.Context(), "a", 1)
+		require.Equal(t, stream.CodeUnavailable, codeOf(t, err), "it waited behind the first and was not sent")
+		down.Store(false)
+		require.Eventually(t, func() bool {
+			_, err := n.Head(t.Context(), "a")
+			return err != nil && stream.CodeOf(err) == stream.CodeNotFound
+		}, patience, 10*time.Millisecond)
+	})
 }
 
 func TestAForeignSegmentEndsTheNode(t *testing.T) {

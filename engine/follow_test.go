@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -81,7 +82,7 @@ func TestWaitersEndWithTheStreamTheCallerAndTheNode(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := wait(ctx)
 	deleted := wait(t.Context())
-	require.Eventually(t, func() bool { return n.Waiting() == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Waiting() == 2 }, patience, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
 	require.NoError(t, n.Delete(t.Context(), "a"))
@@ -90,7 +91,7 @@ func TestWaitersEndWithTheStreamTheCallerAndTheNode(t *testing.T) {
 
 	id = n.create(t, "b", "text/plain").ID
 	stopped := wait(t.Context())
-	require.Eventually(t, func() bool { return n.Waiting() == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Waiting() == 1 }, patience, time.Millisecond)
 	n.stop()
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, <-stopped))
 }
@@ -114,129 +115,145 @@ func idle(ttl uint64) stream.Config {
 }
 
 func TestAStreamExpiresWhenNobodyUsesIt(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(10), Records: records("x")})
-	require.NoError(t, err)
-	w.later(9 * time.Second)
-	require.Equal(t, []string{"x"}, n.read(t, "a", 0, 100), "close to the deadline a read waits for its touch")
-	w.later(9 * time.Second)
-	_, err = n.Head(t.Context(), "a")
-	require.NoError(t, err, "the read restarted the window")
-	w.later(2 * time.Second)
-	_, err = n.Head(t.Context(), "a")
-	require.Equal(t, stream.CodeNotFound, codeOf(t, err), "a head did not")
-	_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("y")})
-	require.Equal(t, stream.CodeNotFound, codeOf(t, err))
-	require.True(t, n.create(t, "a", "application/json").New)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(10), Records: records("x")})
+		require.NoError(t, err)
+		w.later(9 * time.Second)
+		require.Equal(t, []string{"x"}, n.read(t, "a", 0, 100), "close to the deadline a read waits for its touch")
+		w.later(9 * time.Second)
+		_, err = n.Head(t.Context(), "a")
+		require.NoError(t, err, "the read restarted the window")
+		w.later(2 * time.Second)
+		_, err = n.Head(t.Context(), "a")
+		require.Equal(t, stream.CodeNotFound, codeOf(t, err), "a head did not")
+		_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("y")})
+		require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+		require.True(t, n.create(t, "a", "application/json").New)
+	})
 }
 
 func TestTouchesAreFlushedWithinAnEighth(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(2), Records: records("x")})
-	require.NoError(t, err)
-	before, _ := n.replica.View().Lookup("a")
-	w.later(400 * time.Millisecond)
-	n.read(t, "a", 0, 100)
-	require.Eventually(t, func() bool {
-		after, _ := n.replica.View().Lookup("a")
-		return after.Touched > before.Touched
-	}, 5*time.Second, 5*time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(2), Records: records("x")})
+		require.NoError(t, err)
+		before, _ := n.replica.View().Lookup("a")
+		w.later(400 * time.Millisecond)
+		n.read(t, "a", 0, 100)
+		require.Eventually(t, func() bool {
+			after, _ := n.replica.View().Lookup("a")
+			return after.Touched > before.Touched
+		}, patience, 5*time.Millisecond)
+	})
 }
 
 func TestTouchesThatWaitAreWrittenAtTheEnd(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(80), Records: records("x")})
-	require.NoError(t, err)
-	w.later(25 * time.Second)
-	n.append(t, "a", "y")
-	w.later(20 * time.Second)
-	n.read(t, "a", 0, 100) // within its window: the touch waits up to 10 s
-	n.stop()
-	again := w.start(nil)
-	st, ok := again.replica.View().Lookup("a")
-	require.True(t, ok)
-	require.GreaterOrEqual(t, st.Touched, int64(45_000))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(80), Records: records("x")})
+		require.NoError(t, err)
+		w.later(25 * time.Second)
+		n.append(t, "a", "y")
+		w.later(20 * time.Second)
+		n.read(t, "a", 0, 100) // within its window: the touch waits up to 10 s
+		n.stop()
+		again := w.start(nil)
+		st, ok := again.replica.View().Lookup("a")
+		require.True(t, ok)
+		require.GreaterOrEqual(t, st.Touched, int64(45_000))
+	})
 }
 
 func TestAClockAheadOfTheLogsDoesNotFloodIt(t *testing.T) {
-	w := newWorld(t)
-	log := w.log.Peer()
-	log.Now = func() time.Time { return w.now().Add(-20 * time.Second) } // the database's clock
-	n := w.startOn(log, nil)
-	made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: stream.Config{
-		ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(w.now().Add(-10 * time.Second).UnixMilli())},
-	}})
-	require.NoError(t, err)
-	before := n.replica.Stats().Rows
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err = n.Wait(ctx, stream.WaitRequest{ID: made.ID})
-	require.ErrorIs(t, err, context.DeadlineExceeded, "by the log's time it is not due")
-	for range 20 {
-		_, err = n.Head(t.Context(), "a")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		log := w.log.Peer()
+		log.Now = func() time.Time { return w.now().Add(-20 * time.Second) } // the database's clock
+		n := w.startOn(log, nil)
+		made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: stream.Config{
+			ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(w.now().Add(-10 * time.Second).UnixMilli())},
+		}})
 		require.NoError(t, err)
-	}
-	require.LessOrEqual(t, n.replica.Stats().Rows-before, uint64(4))
-	page, err := n.List(t.Context(), stream.ListRequest{Limit: 10})
-	require.NoError(t, err)
-	require.Len(t, page.Streams, 1)
+		before := n.replica.Stats().Rows
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err = n.Wait(ctx, stream.WaitRequest{ID: made.ID})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "by the log's time it is not due")
+		for range 20 {
+			_, err = n.Head(t.Context(), "a")
+			require.NoError(t, err)
+		}
+		require.LessOrEqual(t, n.replica.Stats().Rows-before, uint64(4))
+		page, err := n.List(t.Context(), stream.ListRequest{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, page.Streams, 1)
+	})
 }
 
 func TestAnHourWithoutTheLogExpiresNobody(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(60)})
-	require.NoError(t, err)
-	w.later(time.Hour) // no entry in all that time: it counts as 30 s
-	_, err = n.Head(t.Context(), "a")
-	require.NoError(t, err)
-	w.later(time.Hour)
-	_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("x")})
-	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(60)})
+		require.NoError(t, err)
+		w.later(time.Hour) // no entry in all that time: it counts as 30 s
+		_, err = n.Head(t.Context(), "a")
+		require.NoError(t, err)
+		w.later(time.Hour)
+		_, err = n.Append(t.Context(), "a", &stream.AppendRequest{Records: records("x")})
+		require.NoError(t, err)
+	})
 }
 
 func TestAWaitingReaderKeepsAStreamAlive(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(1)})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
-	defer cancel()
-	_, err = n.Wait(ctx, stream.WaitRequest{ID: made.ID})
-	require.ErrorIs(t, err, context.DeadlineExceeded, "it waited two and a half windows")
-	_, err = n.Head(t.Context(), "a")
-	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(1)})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		_, err = n.Wait(ctx, stream.WaitRequest{ID: made.ID})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it waited two and a half windows")
+		_, err = n.Head(t.Context(), "a")
+		require.NoError(t, err)
+	})
 }
 
 // Short waits, one after the other, are a reader that waits for long.
 func TestAReaderWhoseWaitsAreShortKeepsAStreamAlive(t *testing.T) {
-	n := newWorld(t).start(nil)
-	made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(1)})
-	require.NoError(t, err)
-	for range 60 {
-		over := make(chan struct{})
-		timer := time.AfterFunc(30*time.Millisecond, func() { close(over) })
-		_, err = n.Wait(t.Context(), stream.WaitRequest{ID: made.ID, Until: over})
+	synctest.Test(t, func(t *testing.T) {
+		n := newWorld(t).start(nil)
+		made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: idle(1)})
 		require.NoError(t, err)
-		timer.Stop()
-	}
-	_, err = n.Head(t.Context(), "a")
-	require.NoError(t, err)
+		for range 60 {
+			over := make(chan struct{})
+			timer := time.AfterFunc(30*time.Millisecond, func() { close(over) })
+			_, err = n.Wait(t.Context(), stream.WaitRequest{ID: made.ID, Until: over})
+			require.NoError(t, err)
+			timer.Stop()
+		}
+		_, err = n.Head(t.Context(), "a")
+		require.NoError(t, err)
+	})
 }
 
 func TestAFixedDeadlineEndsWaitersToo(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: stream.Config{
-		ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(w.now().Add(300 * time.Millisecond).UnixMilli())},
-	}})
-	require.NoError(t, err)
-	n.read(t, "a", 0, 100)
-	_, err = n.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
-	require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		made, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: stream.Config{
+			ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresAt, At: stream.Time(w.now().Add(300 * time.Millisecond).UnixMilli())},
+		}})
+		require.NoError(t, err)
+		n.read(t, "a", 0, 100)
+		_, err = n.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
+		require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+	})
 }
 
 func TestStreamsThatExpireAtOnce(t *testing.T) {
@@ -308,64 +325,68 @@ func TestAStaleTypeRefusesNothing(t *testing.T) {
 // TestAWaitOnAStaleViewIsNotToldThatItsStreamIsGone: it may not have come to the
 // stream yet.
 func TestAWaitOnAStaleViewIsNotToldThatItsStreamIsGone(t *testing.T) {
-	w := newWorld(t)
-	var behind atomic.Bool
-	log := w.log.Peer()
-	log.Before = func(context.Context, string) error {
-		if behind.Load() {
-			return errors.New("no answer")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var behind atomic.Bool
+		log := w.log.Peer()
+		log.Before = func(context.Context, string) error {
+			if behind.Load() {
+				return errors.New("no answer")
+			}
+			return nil
 		}
-		return nil
-	}
-	a, b := w.startOn(log, func(c *engine.Config) { c.SyncTimeout = 50 * time.Millisecond }), w.start(nil)
-	require.NoError(t, a.replica.Sync(t.Context()))
-	behind.Store(true)
-	made := b.create(t, "s", "text/plain", "x")
-	_, err := a.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
-	require.Equal(t, stream.CodeUnavailable, codeOf(t, err))
-	behind.Store(false)
-	info, err := a.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
-	require.NoError(t, err)
-	require.EqualValues(t, 1, info.Tail)
-
-	local := w.start(func(c *engine.Config) { c.LocalReads = true })
-	for range 20 {
-		made := b.create(t, stream.Name("t"+fmt.Sprint(time.Now().UnixNano())), "text/plain", "x")
-		_, err := local.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
+		a, b := w.startOn(log, func(c *engine.Config) { c.SyncTimeout = 50 * time.Millisecond }), w.start(nil)
+		require.NoError(t, a.replica.Sync(t.Context()))
+		behind.Store(true)
+		made := b.create(t, "s", "text/plain", "x")
+		_, err := a.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
+		require.Equal(t, stream.CodeUnavailable, codeOf(t, err))
+		behind.Store(false)
+		info, err := a.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
 		require.NoError(t, err)
-	}
+		require.EqualValues(t, 1, info.Tail)
+
+		local := w.start(func(c *engine.Config) { c.LocalReads = true })
+		for i := range 20 {
+			made := b.create(t, stream.Name(fmt.Sprint("t", i)), "text/plain", "x")
+			_, err := local.Wait(t.Context(), stream.WaitRequest{ID: made.ID})
+			require.NoError(t, err)
+		}
+	})
 }
 
 // TestADeleteByAStaleViewFollowsTheName: while the log cannot be asked the view may
 // know an older stream of the name. What the log decides about that one is no answer.
 func TestADeleteByAStaleViewFollowsTheName(t *testing.T) {
-	w := newWorld(t)
-	var behind atomic.Bool
-	log := w.log.Peer()
-	log.Before = func(_ context.Context, call string) error {
-		switch {
-		case call == "append":
-			behind.Store(false)
-		case behind.Load():
-			return errors.New("no answer")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var behind atomic.Bool
+		log := w.log.Peer()
+		log.Before = func(_ context.Context, call string) error {
+			switch {
+			case call == "append":
+				behind.Store(false)
+			case behind.Load():
+				return errors.New("no answer")
+			}
+			return nil
 		}
-		return nil
-	}
-	a, b := w.startOn(log, func(c *engine.Config) { c.SyncTimeout = 50 * time.Millisecond }), w.start(nil)
-	for _, act := range []func() error{
-		func() error { _, err := a.Trim(t.Context(), "s", 1); return err },
-		func() error { return a.Delete(t.Context(), "s") },
-	} {
-		_ = b.Delete(t.Context(), "s")
-		b.create(t, "s", "text/plain", "old")
-		require.Equal(t, []string{"old"}, a.read(t, "s", 0, 100))
-		behind.Store(true)
-		require.NoError(t, b.Delete(t.Context(), "s"))
-		b.create(t, "s", "text/plain", "new")
-		require.NoError(t, act())
-	}
-	_, err := b.Head(t.Context(), "s")
-	require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+		a, b := w.startOn(log, func(c *engine.Config) { c.SyncTimeout = 50 * time.Millisecond }), w.start(nil)
+		for _, act := range []func() error{
+			func() error { _, err := a.Trim(t.Context(), "s", 1); return err },
+			func() error { return a.Delete(t.Context(), "s") },
+		} {
+			_ = b.Delete(t.Context(), "s")
+			b.create(t, "s", "text/plain", "old")
+			require.Equal(t, []string{"old"}, a.read(t, "s", 0, 100))
+			behind.Store(true)
+			require.NoError(t, b.Delete(t.Context(), "s"))
+			b.create(t, "s", "text/plain", "new")
+			require.NoError(t, act())
+		}
+		_, err := b.Head(t.Context(), "s")
+		require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+	})
 }
 
 func TestLocalReadsCatchUpForOffsetsAhead(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -68,25 +69,27 @@ func TestAForkSharesThePastAndNothingElse(t *testing.T) {
 // TestAForkKeepsTimes: inherited records carry the time at which they were
 // written, so a read from a time finds them in the fork too.
 func TestAForkKeepsTimes(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	n.create(t, "a", "text/plain", "old")
-	w.later(time.Minute)
-	middle := stream.Time(w.now().UnixMilli())
-	n.append(t, "a", "new")
-	w.later(time.Minute)
-	n.fork(t, "b", stream.ForkRequest{From: "a"}, "own")
-	for _, name := range []stream.Name{"a", "b"} {
-		c, err := n.Read(t.Context(), name, stream.ReadRequest{From: stream.Position{Kind: stream.FromTime, Time: middle}, MaxBytes: 1 << 20})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		n.create(t, "a", "text/plain", "old")
+		w.later(time.Minute)
+		middle := stream.Time(w.now().UnixMilli())
+		n.append(t, "a", "new")
+		w.later(time.Minute)
+		n.fork(t, "b", stream.ForkRequest{From: "a"}, "own")
+		for _, name := range []stream.Name{"a", "b"} {
+			c, err := n.Read(t.Context(), name, stream.ReadRequest{From: stream.Position{Kind: stream.FromTime, Time: middle}, MaxBytes: 1 << 20})
+			require.NoError(t, err)
+			require.Equal(t, stream.Offset(1), c.First)
+		}
+		a, err := n.Read(t.Context(), "a", stream.ReadRequest{MaxBytes: 1 << 20})
 		require.NoError(t, err)
-		require.Equal(t, stream.Offset(1), c.First)
-	}
-	a, err := n.Read(t.Context(), "a", stream.ReadRequest{MaxBytes: 1 << 20})
-	require.NoError(t, err)
-	b, err := n.Read(t.Context(), "b", stream.ReadRequest{MaxBytes: 1 << 20})
-	require.NoError(t, err)
-	require.Equal(t, a.Runs[0].Time, b.Runs[0].Time)
-	require.Equal(t, a.Runs[1].Time, b.Runs[1].Time)
+		b, err := n.Read(t.Context(), "b", stream.ReadRequest{MaxBytes: 1 << 20})
+		require.NoError(t, err)
+		require.Equal(t, a.Runs[0].Time, b.Runs[0].Time)
+		require.Equal(t, a.Runs[1].Time, b.Runs[1].Time)
+	})
 }
 
 func TestASubOffsetCutsARecord(t *testing.T) {
@@ -236,7 +239,7 @@ func TestADeletedParentWaitsForItsForks(t *testing.T) {
 		_, err := n.Wait(context.WithoutCancel(t.Context()), stream.WaitRequest{ID: parent.ID, After: 1})
 		waits <- err
 	}()
-	require.Eventually(t, func() bool { return n.Waiting() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Waiting() == 1 }, patience, time.Millisecond)
 	require.NoError(t, n.Delete(t.Context(), "a"))
 	require.Equal(t, stream.CodeDeleted, codeOf(t, <-waits))
 	require.NoError(t, n.Delete(t.Context(), "b"))
@@ -302,28 +305,30 @@ func TestAListEndsWithItsLastStream(t *testing.T) {
 }
 
 func TestExpiryPassesBetweenNoneOfThem(t *testing.T) {
-	w := newWorld(t)
-	n := w.start(nil)
-	ttl := func(seconds uint64) stream.Config {
-		return stream.Config{ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: seconds}}
-	}
-	_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: ttl(20), Records: records("0")})
-	require.NoError(t, err)
-	inherits := n.fork(t, "inherits", stream.ForkRequest{From: "a"})
-	require.Equal(t, ttl(20), inherits.Config)
-	longer, err := n.Create(t.Context(), "longer", &stream.CreateRequest{Config: ttl(3600), Fork: &stream.ForkRequest{From: "a"}})
-	require.NoError(t, err)
-	require.Equal(t, ttl(3600), longer.Config, "a fork's own is not capped")
-	w.later(18 * time.Second)
-	require.Equal(t, []string{"0"}, n.read(t, "inherits", 0, 1), "a read restarts the fork's deadline, not the parent's")
-	w.later(10 * time.Second)
-	_, err = n.Head(t.Context(), "a")
-	require.Equal(t, stream.CodeNotFound, codeOf(t, err))
-	require.Equal(t, []string{"0"}, n.read(t, "inherits", 0, 1))
-	require.Equal(t, stream.CodeNotFound, stream.CodeOf(n.forkErr(t, "late", stream.ForkRequest{From: "a"})))
-	n.create(t, "a", "text/html", "another") // an expired parent's name is free
-	require.Equal(t, []string{"0"}, n.read(t, "longer", 0, 1))
-	n.fork(t, "inherits", stream.ForkRequest{From: "a"}) // the retry of long ago
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start(nil)
+		ttl := func(seconds uint64) stream.Config {
+			return stream.Config{ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: seconds}}
+		}
+		_, err := n.Create(t.Context(), "a", &stream.CreateRequest{Config: ttl(20), Records: records("0")})
+		require.NoError(t, err)
+		inherits := n.fork(t, "inherits", stream.ForkRequest{From: "a"})
+		require.Equal(t, ttl(20), inherits.Config)
+		longer, err := n.Create(t.Context(), "longer", &stream.CreateRequest{Config: ttl(3600), Fork: &stream.ForkRequest{From: "a"}})
+		require.NoError(t, err)
+		require.Equal(t, ttl(3600), longer.Config, "a fork's own is not capped")
+		w.later(18 * time.Second)
+		require.Equal(t, []string{"0"}, n.read(t, "inherits", 0, 1), "a read restarts the fork's deadline, not the parent's")
+		w.later(10 * time.Second)
+		_, err = n.Head(t.Context(), "a")
+		require.Equal(t, stream.CodeNotFound, codeOf(t, err))
+		require.Equal(t, []string{"0"}, n.read(t, "inherits", 0, 1))
+		require.Equal(t, stream.CodeNotFound, stream.CodeOf(n.forkErr(t, "late", stream.ForkRequest{From: "a"})))
+		n.create(t, "a", "text/html", "another") // an expired parent's name is free
+		require.Equal(t, []string{"0"}, n.read(t, "longer", 0, 1))
+		n.fork(t, "inherits", stream.ForkRequest{From: "a"}) // the retry of long ago
+	})
 }
 
 // TestAForkCostsNoBucketRequest: but for a byte sub-offset, whose record is read,

@@ -26,6 +26,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patience bounds what must end soon on a machine that has little else to do. A
+// test of what takes time runs in a bubble, where nothing is late however busy the
+// machine is.
+const patience = time.Minute
+
 // world is a log and a bucket that engines come and go on.
 type world struct {
 	t      testing.TB
@@ -70,19 +75,19 @@ func (w *world) startOn(log replica.Log, adjust func(*engine.Config)) *node {
 	moves := &moves{cluster: commands.ClusterID{1}, bucket: w.bucket}
 	moves.ctx, moves.cancel = context.WithCancel(context.Background())
 	r, err := replica.Open(w.t.Context(), replica.Config{
-		Log: log, Bucket: w.bucket, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 20 * time.Millisecond, QueueTimeout: time.Second,
-		Rejoined: moves.to,
+		Log: log, Bucket: w.bucket, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 20 * time.Millisecond, QueueTimeout: patience,
+		CallTimeout: patience, Rejoined: moves.to,
 	})
 	require.NoError(w.t, err)
 	self := commands.RegisterNode{Cluster: commands.ClusterID{1}, Level: commands.Level}
 	_, _ = rand.Read(self.Incarnation[:])
 	id, epoch, err := r.Register(w.t.Context(), self)
 	require.NoError(w.t, err)
-	cache, err := blockcache.New(blockcache.Config{Bucket: w.bucket, Cluster: self.Cluster, TailBytes: 1 << 20, BlockBytes: 1 << 20, Logger: quiet})
+	cache, err := blockcache.New(blockcache.Config{Bucket: w.bucket, Cluster: self.Cluster, TailBytes: 1 << 20, BlockBytes: 4 << 20, Logger: quiet})
 	require.NoError(w.t, err)
 	cfg := engine.Config{
-		Replica: r, Hub: hub, Cache: cache, Logger: quiet, Now: w.now,
-		Writer: blobwal.WriterConfig{Bucket: w.bucket, Deadline: 300 * time.Millisecond, Identity: blobwal.Identity{
+		Replica: r, Hub: hub, Cache: cache, Logger: quiet, Now: w.now, AppendTimeout: 3 * patience, SyncTimeout: patience,
+		Writer: blobwal.WriterConfig{Bucket: w.bucket, PutTimeout: patience, Deadline: patience, Identity: blobwal.Identity{
 			Cluster: self.Cluster, Node: uint32(id), Epoch: uint64(epoch), Incarnation: self.Incarnation,
 		}},
 	}
@@ -95,7 +100,7 @@ func (w *world) startOn(log replica.Log, adjust func(*engine.Config)) *node {
 	n := &node{Engine: e, replica: r, moves: moves}
 	n.stop = sync.OnceFunc(func() {
 		moves.end()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = e.Close(ctx)
 		r.Close()

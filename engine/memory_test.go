@@ -14,7 +14,7 @@ import (
 
 func TestSmallRecordsCountWithWhatTheyTakeInMemory(t *testing.T) {
 	w := newWorld(t)
-	n := w.start(func(c *engine.Config) { c.Writer.Deadline = 10 * time.Second })
+	n := w.start(func(c *engine.Config) { c.Writer.Deadline = patience })
 	n.create(t, "a", "text/plain")
 	hold := make(chan struct{})
 	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
@@ -29,7 +29,7 @@ func TestSmallRecordsCountWithWhatTheyTakeInMemory(t *testing.T) {
 		_, err := n.Append(context.Background(), "a", &stream.AppendRequest{Records: make([]stream.Record, count)})
 		appended <- err
 	}()
-	require.Eventually(t, func() bool { return n.InFlight() >= count*stream.RecordMemory }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.InFlight() >= count*stream.RecordMemory }, patience, time.Millisecond)
 	close(hold)
 	require.NoError(t, <-appended)
 	require.Zero(t, n.InFlight())

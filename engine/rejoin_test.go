@@ -219,7 +219,7 @@ func testPausedNode(t *testing.T, set func(*freezer, *freezable, *engine.Config)
 	}
 	require.NoError(t, paused.replica.Err())
 	require.NoError(t, paused.Storage())
-	require.Eventually(t, func() bool { return paused.moves.done.Load() == 1 && !paused.Moving() }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return paused.moves.done.Load() == 1 && !paused.Moving() }, patience, time.Millisecond)
 }
 
 // TestGoneAgainAndAgain: while clients append to a node it is taken for gone over
@@ -273,7 +273,7 @@ func testGoneAgainAndAgain(t *testing.T, w *world, open func() replica.Log) {
 	}
 	over.Store(true)
 	clients.Wait()
-	require.NotZero(t, n.moves.done.Load())
+	require.Eventually(t, func() bool { return n.moves.done.Load() > 0 }, patience, time.Millisecond, "the last move is in nobody's way")
 	require.NoError(t, n.replica.Err())
 
 	require.NoError(t, other.replica.Sync(t.Context()))
@@ -310,7 +310,7 @@ func TestAnEngineEndsWhileItsNodeIsGone(t *testing.T) {
 		_, err := n.Append(t.Context(), "s", &stream.AppendRequest{Records: records("x")})
 		answer <- err
 	}()
-	require.Eventually(t, n.Moving, 10*time.Second, time.Millisecond)
+	require.Eventually(t, n.Moving, patience, time.Millisecond)
 	n.moves.cancel()
 	n.moves.turn.Unlock()
 	n.moves.end()
@@ -332,7 +332,7 @@ func TestANodeThatEndsInsteadOfComingBack(t *testing.T) {
 		_, err := n.Append(t.Context(), "s", &stream.AppendRequest{Records: records("x")})
 		answer <- err
 	}()
-	require.Eventually(t, n.Moving, 10*time.Second, time.Millisecond)
+	require.Eventually(t, n.Moving, patience, time.Millisecond)
 	n.replica.End(errors.New("the marker is another's"))
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, <-answer))
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, func() error {
