@@ -2,7 +2,6 @@ package sqllog_test
 
 import (
 	"context"
-	"database/sql"
 	"testing"
 	"time"
 
@@ -25,8 +24,9 @@ func TestPostgresNobodyCutsTheWaitForAStandbyShort(t *testing.T) {
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), insert(1))
 	require.NoError(t, err)
-	admin := server.Admin(t)
-	standbys := func(names string) { configure(t, admin, "synchronous_standby_names", names) }
+	standbys := func(names string) {
+		require.NoError(t, server.Configure(t.Context(), "synchronous_standby_names", names))
+	}
 
 	standbys("away")
 	waiting := uint64(1)
@@ -55,30 +55,16 @@ func TestPostgresAppendsAreDurableWhateverItIsToldLater(t *testing.T) {
 	server := sqllogtest.StartServer(t)
 	l, err := sqllog.Open(t.Context(), server.URL, sqllog.Options{})
 	require.NoError(t, err)
-	admin := server.Admin(t)
-	configure(t, admin, "wal_writer_delay", "10s")
-	configure(t, admin, "synchronous_commit", "off")
+	require.NoError(t, server.Configure(t.Context(), "wal_writer_delay", "10s"))
+	require.NoError(t, server.Configure(t.Context(), "synchronous_commit", "off"))
 	for seq := range uint64(10) {
 		_, err = l.Append(t.Context(), insert(seq+1))
 		require.NoError(t, err)
 	}
-	server.Stop("immediate")
-	server.Start()
-	var rows int
-	require.NoError(t, server.Admin(t).QueryRowContext(t.Context(), "SELECT count(*) FROM command_log").Scan(&rows))
-	assert.Equal(t, 10, rows)
+	require.NoError(t, server.Crash())
+	require.NoError(t, server.Start(t.Context()))
+	rows, err := server.Query(t.Context(), "SELECT count(*) FROM command_log")
+	require.NoError(t, err)
+	assert.Equal(t, "10", rows)
 	require.NoError(t, l.Close())
-}
-
-// configure changes a setting of a running server.
-func configure(t *testing.T, admin *sql.DB, setting, value string) {
-	t.Helper()
-	for _, statement := range []string{"ALTER SYSTEM SET " + setting + " = '" + value + "'", "SELECT pg_reload_conf()"} {
-		_, err := admin.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
-	}
-	require.Eventually(t, func() bool {
-		var got string
-		return admin.QueryRowContext(t.Context(), "SELECT current_setting($1)", setting).Scan(&got) == nil && got == value
-	}, 30*time.Second, time.Millisecond)
 }

@@ -27,15 +27,18 @@ func TestTheDatabaseStopsAndStarts(t *testing.T) {
 		require.Eventually(t, func() bool { return appendOnce(t, nodes[seq%2]+"/s", "p", seq, record) }, patience, time.Millisecond)
 		seq++
 	}
-	for _, mode := range []string{"immediate", "fast"} {
+	for _, outage := range []struct {
+		begin func() error
+		long  bool // enough for nodes not to be ready
+	}{{d.Crash, false}, {d.Stop, true}} {
 		for range 10 {
 			write()
 		}
-		d.Stop(mode)
-		if mode == "fast" {
+		require.NoError(t, outage.begin())
+		if outage.long {
 			require.Eventually(t, func() bool { return !second.IsReady(t.Context()) }, patience, 10*time.Millisecond, "readiness tells")
 		}
-		d.Start()
+		require.NoError(t, d.Start(t.Context()))
 		for range 10 {
 			write()
 		}
@@ -59,18 +62,18 @@ func TestADatabaseThatLostItsLastCommitsIsNoticed(t *testing.T) {
 	for seq := range 5 {
 		require.True(t, appendOnce(t, server.URL+"/s", "p", seq, "early"))
 	}
-	d.Stop("fast")
-	d.Copy("older")
-	d.Start()
+	require.NoError(t, d.Stop())
+	require.NoError(t, d.Copy(t.Context(), "older"))
+	require.NoError(t, d.Start(t.Context()))
 	seq := 5
 	for range 5 {
 		require.Eventually(t, func() bool { return appendOnce(t, server.URL+"/s", "p", seq, "late") }, patience, time.Millisecond)
 		seq++
 	}
 	objects := segments(t, bucket)
-	d.Stop("immediate")
-	d.Restore("older")
-	d.Start()
+	require.NoError(t, d.Crash())
+	require.NoError(t, d.Restore(t.Context(), "older"))
+	require.NoError(t, d.Start(t.Context()))
 	state, err := server.Wait(t.Context())
 	require.NoError(t, err)
 	require.NotZero(t, state.ExitCode())
@@ -100,11 +103,10 @@ func TestCutConnections(t *testing.T) {
 	d, bucket := sqllogtest.StartServer(t), t.TempDir()
 	server := launchNode(t, d.URL, bucket)
 	call(t, http.MethodPut, server.URL+"/s", "text/plain", "").require(t, http.StatusCreated)
-	admin := d.Admin(t)
 	want := &strings.Builder{}
 	for seq := range 30 {
 		if seq%5 == 0 {
-			_, err := admin.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'picomq'")
+			_, err := d.Query(t.Context(), "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'picomq'")
 			require.NoError(t, err)
 		}
 		record := fmt.Sprintf("<%d>", seq)

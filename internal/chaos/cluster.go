@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/picomq/picomq/internal/postgres"
 	"github.com/picomq/picomq/replica/combine"
 	"github.com/picomq/picomq/sqllog"
 )
@@ -22,7 +23,7 @@ const nodes = 3
 // cluster is nodes, their database and their bucket.
 type cluster struct {
 	binary, folder string
-	database       *postgres
+	database       *postgres.Server
 	seats          [nodes]*seat
 	stillness      *stillness
 	overtaken      atomic.Int64 // nodes that were started again since the log had gone on without them
@@ -37,7 +38,7 @@ func newCluster(ctx context.Context, binary, folder string, random *rand.Rand, f
 		return nil, err
 	}
 	var err error
-	if c.database, err = newPostgres(ctx); err != nil {
+	if c.database, err = postgres.New(ctx); err != nil {
 		return nil, err
 	}
 	c.stillness.database(true)
@@ -65,15 +66,15 @@ func (c *cluster) able(s *seat, is bool) { c.stillness.node(s.number-1, is) }
 func (c *cluster) crashDatabase(ctx context.Context) error {
 	c.stillness.database(false)
 	defer c.stillness.database(true)
-	if err := c.database.crash(); err != nil {
+	if err := c.database.Crash(); err != nil {
 		return err
 	}
-	return c.database.start(context.WithoutCancel(ctx))
+	return c.database.Start(context.WithoutCancel(ctx))
 }
 
 // inserter is the seat whose node inserts rows for all; nil when there is none.
 func (c *cluster) inserter(ctx context.Context) (*seat, error) {
-	log, err := sqllog.Open(ctx, c.database.url(c.database.address), sqllog.Options{})
+	log, err := sqllog.Open(ctx, c.database.URL, sqllog.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func (c *cluster) close() error {
 			errs = append(errs, s.close())
 		}
 	}
-	if err := errors.Join(append(errs, c.database.remove())...); err != nil {
+	if err := errors.Join(append(errs, c.database.Remove())...); err != nil {
 		return fmt.Errorf("end the cluster: %w", err)
 	}
 	return nil

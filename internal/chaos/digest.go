@@ -21,7 +21,7 @@ const digestLimit = 2 * time.Minute
 func (c *cluster) agree(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, digestLimit)
 	defer cancel()
-	log, err := sqllog.Open(ctx, c.database.url(c.database.address), sqllog.Options{})
+	log, err := sqllog.Open(ctx, c.database.URL, sqllog.Options{})
 	if err != nil {
 		return err
 	}

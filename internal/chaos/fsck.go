@@ -16,7 +16,7 @@ import (
 // they are counted. Anything else is an error.
 func (c *cluster) fsck(ctx context.Context) (orphans int, err error) {
 	check := exec.CommandContext(ctx, c.binary, "fsck", "--deep", "--json", "--data", c.folder,
-		"--meta-url", c.database.url(c.database.address), "--storage", c.storage())
+		"--meta-url", c.database.URL, "--storage", c.storage())
 	var complaint bytes.Buffer
 	check.Stderr = &complaint
 	output, err := check.Output()

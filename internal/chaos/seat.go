@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/picomq/picomq/internal/postgres"
 	"github.com/picomq/picomq/internal/process"
 )
 
@@ -43,7 +45,7 @@ type seat struct {
 func newSeat(ctx context.Context, c *cluster, number int) (*seat, error) {
 	s := &seat{number: number, cluster: c, folder: filepath.Join(c.folder, "node-"+strconv.Itoa(number))}
 	var err error
-	if s.link, err = newProxy(ctx, c.database.address); err != nil {
+	if s.link, err = newProxy(ctx, c.database.Address); err != nil {
 		return nil, err
 	}
 	for _, address := range []*string{&s.listen, &s.advert} {
@@ -81,7 +83,7 @@ func (s *seat) launch(ctx context.Context, random *rand.Rand) error {
 	p, err := process.Launch(context.WithoutCancel(ctx), process.Config{
 		Binary: s.cluster.binary, Env: s.environment(random),
 		Args: []string{
-			"--data", s.folder, "--storage", s.cluster.storage(), "--meta-url", s.cluster.database.url(s.link.address()),
+			"--data", s.folder, "--storage", s.cluster.storage(), "--meta-url", postgres.URL(s.link.address()),
 			"--listen", s.listen, "--admin-listen", "127.0.0.1:0", "--cluster-listen", s.advert,
 			"--node-timeout", nodeTimeout.String(), "--drain", "100ms", "--long-poll-timeout", "2s", "--log-level", "info",
 		},
@@ -257,4 +259,13 @@ func (s *seat) well(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// freeAddress is a port of 127.0.0.1 that nobody listens on just now.
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }

@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"blockcache":         {"stream", "blobwal"},
 
 	"sqllog":            {"commands", "migrations"},
-	"sqllog/sqllogtest": {"commands", "migrations", "sqllog"},
+	"sqllog/sqllogtest": {"commands", "migrations", "sqllog", "internal/postgres"},
 	"replica":           {"stream", "commands", "statemachine", "replica/archive"},
 	"replica/archive":   {"stream", "commands"},
 	"replica/combine":   {"stream", "commands"},
@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"internal/clock":    {},
 	"internal/jsontext": {},
 	"internal/peer":     {"blobwal", "commands"},
+	"internal/postgres": {},
 	"internal/seldom":   {},
 	"internal/...":      {"..."},
 }
