@@ -118,9 +118,14 @@ func Put(ctx context.Context, bucket *blob.Bucket, key string, object []byte, po
 	return out, err
 }
 
+// longestPutPause is how long a put waits at most before it is tried again, give or
+// take half of it. Appends wait as long for a bucket that works again; what a bucket
+// that does not gets to see is bounded by the slots of the writers.
+const longestPutPause = 300 * time.Millisecond
+
 func putBackOff() *backoff.ExponentialBackOff {
 	return &backoff.ExponentialBackOff{
-		InitialInterval: 50 * time.Millisecond, Multiplier: 2, MaxInterval: 2 * time.Second, RandomizationFactor: 0.5,
+		InitialInterval: 50 * time.Millisecond, Multiplier: 2, MaxInterval: longestPutPause, RandomizationFactor: 0.5,
 	}
 }
 

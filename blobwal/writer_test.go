@@ -310,6 +310,23 @@ func TestAnUploadIsGivenUpAtItsDeadlineAndLaterOnesGoOn(t *testing.T) {
 	})
 }
 
+// A bucket that was away for long does not keep appends waiting once it is back.
+func TestAnUploadGoesOnSoonAfterTheBucketIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away = 10 * time.Second
+		began := time.Now()
+		r := newRig(t, WriterConfig{}, func(op faultbucket.Op) (out faultbucket.Decision) {
+			if op.Kind == faultbucket.Put && time.Since(began) < away {
+				out.Before = faultbucket.Fail(op)
+			}
+			return out
+		})
+		assert.LessOrEqual(t, r.appendOne(t), away+500*time.Millisecond)
+		r.closeNow(t)
+		require.NoError(t, r.delivered[0].Err)
+	})
+}
+
 func TestSomebodyElsesObjectIsFatal(t *testing.T) {
 	ours := Encode(someone(), 1, []*Append{to(1, "a")}).Object
 	for name, theirs := range map[string][]byte{
