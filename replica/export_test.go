@@ -7,3 +7,6 @@ func (r *Replica) StateDigest() commands.Digest { return r.state.Digest() }
 
 // TruncateRows is the most rows that one Truncate drops.
 const TruncateRows = truncateRows
+
+// Pause waits before a try.
+var Pause = pause

@@ -8,11 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/replica"
 )
 
 // lines is what was logged.
@@ -67,12 +69,23 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 				_, err := r.Propose(context.WithoutCancel(t.Context()), &commands.Tick{})
 				answer <- err
 			}()
-			require.Eventually(t, func() bool { return tried.Load() >= 5 }, 30*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return tried.Load() >= 5 }, patience, time.Millisecond)
 			require.Zero(t, said.count(test.after))
 			away.Store(false)
 			require.NoError(t, <-answer)
-			require.Eventually(t, func() bool { return said.count(test.after) == 1 }, 30*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return said.count(test.after) == 1 }, patience, time.Millisecond)
 			require.Equal(t, 1, said.count(test.during))
 		})
 	}
+}
+
+// However long the log was away, it is not left alone for long.
+func TestTheLogIsTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for try := range 100 {
+			began := time.Now()
+			require.True(t, replica.Pause(t.Context(), try))
+			require.LessOrEqual(t, time.Since(began), 100*time.Millisecond)
+		}
+	})
 }

@@ -320,9 +320,13 @@ func (r *Replica) dropExpired() {
 	answerAll(r.queue.expired(r.cfg.Now()), stream.Errorf(stream.CodeUnavailable, "the log did not take the command in time; nothing was written, try again"))
 }
 
-// pause waits a little longer with each try, up to a second, with jitter.
+// longestPause is how long the log is left alone at most before it is tried again:
+// every proposer waits as long for one that works again.
+const longestPause = 100 * time.Millisecond
+
+// pause waits a little longer with each try, up to longestPause, with jitter.
 func pause(ctx context.Context, try int) bool {
-	limit := min(time.Second, 10*time.Millisecond<<min(try, 7))
+	limit := min(longestPause, 10*time.Millisecond<<min(try, 4))
 	timer := time.NewTimer(limit/2 + rand.N(limit/2))
 	defer timer.Stop()
 	select {
