@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,12 +144,24 @@ func TestRandomPlansRepeat(t *testing.T) {
 	assert.Less(t, first(Op{Kind: List, Key: "k"}).Delay, 1001*time.Millisecond, "neither put nor get")
 }
 
+func TestEveryOperationFailsWhileTheFileIsThere(t *testing.T) {
+	down := filepath.Join(t.TempDir(), "down")
+	plan := Random{Down: down}.Plan()
+	assert.Zero(t, plan(Op{Kind: Put, Key: "k"}))
+	require.NoError(t, os.WriteFile(down, nil, 0o600))
+	for kind := range kinds {
+		assert.Error(t, plan(Op{Kind: kind, Key: "k"}).Before, kind)
+	}
+	require.NoError(t, os.Remove(down))
+	assert.Zero(t, plan(Op{Kind: Put, Key: "k"}))
+}
+
 func TestParseRandom(t *testing.T) {
-	r, err := ParseRandom("put=20ms,get=10ms,latency=1ms,jitter=2ms,straggle=0.01:500ms,put-fails=0.2,put-lost=0.3,get-fails=0.4,seed=7")
+	r, err := ParseRandom("put=20ms,get=10ms,latency=1ms,jitter=2ms,straggle=0.01:500ms,put-fails=0.2,put-lost=0.3,get-fails=0.4,seed=7,down=/tmp/x")
 	require.NoError(t, err)
 	assert.Equal(t, Random{
 		Seed: 7, Latency: time.Millisecond, Jitter: 2 * time.Millisecond, Put: 20 * time.Millisecond, Get: 10 * time.Millisecond,
-		Straggle: 0.01, Straggler: 500 * time.Millisecond, PutBefore: 0.2, PutAfter: 0.3, GetBefore: 0.4,
+		Straggle: 0.01, Straggler: 500 * time.Millisecond, PutBefore: 0.2, PutAfter: 0.3, GetBefore: 0.4, Down: "/tmp/x",
 	}, r)
 	for _, text := range []string{
 		"", "put", "put=", "put=20", "put=-1s", "get=soon", "straggle=0.1", "straggle=2:1s", "straggle=NaN:1s", "put-fails=-0.1", "seed=x", "list=1s", "put=1s,,seed=1",

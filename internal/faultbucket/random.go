@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ type Random struct {
 	// Probabilities that an operation fails without happening, or happens and
 	// fails.
 	PutBefore, PutAfter, GetBefore float64
+
+	// While there is a file of this name, every operation fails without happening.
+	Down string
 }
 
 // Plan is the plan described.
@@ -43,6 +47,8 @@ func (r Random) Plan() Plan {
 		}
 		chance := dice.Float64()
 		switch {
+		case r.isDown():
+			d.Before = Fail(op)
 		case op.Kind == Put && chance < r.PutBefore, op.Kind == Get && chance < r.GetBefore:
 			d.Before = Fail(op)
 		case op.Kind == Put && chance < r.PutBefore+r.PutAfter:
@@ -50,6 +56,14 @@ func (r Random) Plan() Plan {
 		}
 		return d
 	}
+}
+
+func (r Random) isDown() bool {
+	if r.Down == "" {
+		return false
+	}
+	_, err := os.Stat(r.Down)
+	return err == nil
 }
 
 func (r Random) dice(op Op) *rand.Rand {
@@ -63,8 +77,8 @@ func (r Random) dice(op Op) *rand.Rand {
 //	put=20ms,get=20ms,straggle=0.01:500ms,seed=1
 //
 // Its words are latency, jitter, put and get with a duration; straggle with a
-// share and a duration; put-fails, put-lost and get-fails with a probability; and
-// seed with a number. The error names the word that is wrong.
+// share and a duration; put-fails, put-lost and get-fails with a probability; seed
+// with a number; and down with the name of a file. The error names the word that is wrong.
 func ParseRandom(text string) (Random, error) {
 	var r Random
 	for item := range strings.SplitSeq(text, ",") {
@@ -89,6 +103,8 @@ func (r *Random) set(word, value string) (err error) {
 		if r.Straggle, err = parseShare(share); err == nil {
 			r.Straggler, err = parseDuration(delay)
 		}
+	case word == "down":
+		r.Down = value
 	case word == "seed":
 		r.Seed, err = strconv.ParseUint(value, 10, 64)
 	default:
