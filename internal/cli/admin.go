@@ -138,7 +138,7 @@ func show[T any](cmd *cobra.Command, a *administrator, page string, print func(i
 	}
 	var answer T
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return fmt.Errorf("%s answered what is not of this release: %w; try --json", a.url(), err)
+		return fmt.Errorf("%s answered what is not of this release: %w; try --json, and see that it is the admin address of a server (--admin-listen)", a.url(), err)
 	}
 	return print(cmd.OutOrStdout(), &answer)
 }
@@ -147,6 +147,8 @@ func (a *administrator) url() string {
 	return strings.TrimSuffix((&session{endpoint: a.address}).url(), "/")
 }
 
+// get asks for a page. Every admin address has a cluster to tell of, while the
+// address for clients takes each page for the name of a stream.
 func (a *administrator) get(ctx context.Context, page string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -168,17 +170,23 @@ func (a *administrator) get(ctx context.Context, page string) ([]byte, error) {
 		return nil, fmt.Errorf("read what %s answered: %w", a.url(), err)
 	case len(body) == maxAdminBody:
 		return nil, fmt.Errorf("%s answered more than %d bytes", a.url(), maxAdminBody)
+	case answer.StatusCode == http.StatusNotFound && page != clusterPage:
+		if _, err := a.get(ctx, clusterPage); err != nil {
+			return nil, err
+		}
+		return nil, refusedBy(a.url(), answer.StatusCode, body)
+	case answer.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("%s is not the admin address of a server: give --admin-url the one that its picomq serve has as --admin-listen and prints as \"admin on\"", a.url())
 	case answer.StatusCode != http.StatusOK:
-		return nil, refusedBy(a.url(), page, answer.StatusCode, body)
+		return nil, refusedBy(a.url(), answer.StatusCode, body)
 	}
 	return []byte(strings.TrimSpace(string(body))), nil
 }
 
-// refusedBy is the error for an answer other than 200. Every admin address has a
-// cluster to tell of, while the address for clients takes it for a stream.
-func refusedBy(url, page string, status int, body []byte) error {
+// refusedBy is the error for an answer other than 200.
+func refusedBy(url string, status int, body []byte) error {
 	var refusal wire.ErrorBody
-	if elsewhere := page == clusterPage && status == http.StatusNotFound; !elsewhere && json.Unmarshal(body, &refusal) == nil && refusal.Message != "" {
+	if json.Unmarshal(body, &refusal) == nil && refusal.Message != "" {
 		return errors.New(refusal.Message)
 	}
 	return fmt.Errorf("%s answered %d %s: is it the admin address of a server (--admin-listen)?", url, status, http.StatusText(status))

@@ -68,15 +68,32 @@ func TestAdminStream(t *testing.T) {
 	}
 }
 
+func TestAdminOfAStreamThatIsNot(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/cluster" {
+			_, _ = w.Write([]byte(someCluster))
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error":"not_found","message":"there is no stream \"a\""}`))
+	}))
+	t.Cleanup(server.Close)
+	r := newShell(t).plain("admin", "stream", "a", "--admin-url", server.URL)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, `there is no stream "a"`)
+}
+
 func TestAdminSaysWhatIsWrong(t *testing.T) {
 	refusing, _ := adminAt(t, http.StatusServiceUnavailable, `{"error":"unavailable","message":"the log is out of reach"}`)
 	clients, _ := adminAt(t, http.StatusNotFound, `{"error":"not_found","message":"there is no stream \"cluster\""}`)
 	other, _ := adminAt(t, http.StatusNotFound, "<html>")
+	proxy, _ := adminAt(t, http.StatusBadGateway, "<html>")
 	odd, _ := adminAt(t, http.StatusOK, "<html>")
 	for url, says := range map[string]string{
 		refusing:              "the log is out of reach",
-		clients:               "is it the admin address of a server (--admin-listen)?",
-		other:                 "is it the admin address",
+		clients:               "is not the admin address of a server",
+		other:                 "is not the admin address of a server",
+		proxy:                 "502 Bad Gateway: is it the admin address of a server (--admin-listen)?",
 		odd:                   "not of this release",
 		"http://127.0.0.1:1/": `connection refused; is "picomq serve" running? --admin-url names another server`,
 	} {
@@ -84,9 +101,12 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 		require.Equal(t, 1, r.code)
 		require.Contains(t, r.err, says)
 	}
+	r := newShell(t).plain("admin", "stream", "a", "--admin-url", clients)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, clients+" is not the admin address of a server: give --admin-url the one that its picomq serve has as --admin-listen")
 	require.Equal(t, 2, newShell(t).plain("admin", "nodes", "--admin-url", "http://%zz").code)
 	require.Equal(t, 2, newShell(t).plain("admin", "stream").code)
-	r := newShell(t).plain("admin", "node")
+	r = newShell(t).plain("admin", "node")
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, `unknown command "node" for "picomq admin"; did you mean nodes? See picomq admin --help`)
 	require.Contains(t, newShell(t).plain("admin", "node", "--json").err, `unknown command "node"`)
