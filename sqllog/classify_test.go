@@ -3,6 +3,7 @@ package sqllog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 
@@ -47,6 +48,24 @@ func TestWhatPostgresErrorsMean(t *testing.T) {
 		for _, sentinel := range sentinels {
 			assert.Equal(t, sentinel == c.want, errors.Is(got, sentinel), "%s: %v", c.why, sentinel) //nolint:errorlint // which sentinel it is, not what it wraps
 		}
+	}
+}
+
+func TestWhatMayPass(t *testing.T) {
+	for code, may := range map[string]bool{
+		"57P01": true, "57P03": true, "53300": true, "08006": true, "40001": true, "55P03": true, "57014": true, // the server's state
+		"57P04": false, "28P01": false, "3D000": false, "3F000": false, "42501": false, "25006": false, "42P01": false, // a person's to change
+	} {
+		err := fmt.Errorf("open the log: %w", &pgconn.PgError{Code: code})
+		assert.Equal(t, may, sqllog.MayPass(err), code)
+	}
+	_, err := sqllog.Open(t.Context(), "postgres://127.0.0.1:1/x?connect_timeout=1", sqllog.Options{})
+	require.Error(t, err)
+	assert.True(t, sqllog.MayPass(err), err)
+	for _, url := range []string{"postgres://127.0.0.1:1/x?sslmode=sometimes", "sqlite:///dev/null/log.db", "nonsense"} {
+		_, err := sqllog.Open(t.Context(), url, sqllog.Options{})
+		require.Error(t, err)
+		assert.False(t, sqllog.MayPass(err), err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/internal/process"
@@ -41,6 +42,16 @@ func withBinary(run func() int) (code int, err error) {
 
 // patience turns a hang into a failure. What is waited for takes milliseconds.
 const patience = time.Minute
+
+// configOf is what flags of serve say.
+func configOf(t *testing.T, args ...string) *config {
+	t.Helper()
+	c, flags := new(config), pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	c.flags(flags)
+	require.NoError(t, flags.Parse(args))
+	require.NoError(t, c.validate())
+	return c
+}
 
 // launch starts a server on free ports and waits until it is ready. It is gone
 // when the test ends.

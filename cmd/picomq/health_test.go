@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,12 +41,7 @@ func TestALogThatTakesNothingIsNotReady(t *testing.T) {
 
 // TestANodeThatRegisteredAnewIsHeardAtOnce, not when its next heartbeat is due.
 func TestANodeThatRegisteredAnewIsHeardAtOnce(t *testing.T) {
-	var c config
-	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	c.flags(flags)
-	require.NoError(t, flags.Parse([]string{"--storage", "mem://"}))
-	require.NoError(t, c.validate())
-	n, err := startNode(t.Context(), &c, "")
+	n, err := startNode(t.Context(), configOf(t, "--storage", "mem://"), "")
 	require.NoError(t, err)
 	defer n.stop(t.Context())
 	n.cancel()

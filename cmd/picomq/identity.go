@@ -14,30 +14,44 @@ import (
 
 // openLog opens log and bucket. Where the log has no tables yet the bucket is
 // looked into before they are made: a mistyped URL leaves no trace.
-func (n *node) openLog(ctx context.Context, c *config) (err error) {
-	var refusal error
-	create := func(ctx context.Context) error {
-		refusal = n.checkUnused(ctx, c)
-		return refusal
+func (n *node) openLog(ctx context.Context, c *config) error {
+	err := n.patiently(ctx, func() (err error) {
+		var refusal error
+		create := func(ctx context.Context) error {
+			refusal = n.checkUnused(ctx, c)
+			return refusal
+		}
+		n.log, err = sqllog.Open(ctx, c.metaURL, sqllog.Options{Logger: n.logger, Create: create})
+		switch {
+		case refusal != nil: // not the log's fault
+			return refusal
+		case err != nil:
+			return fmt.Errorf("%s: %w", c.metaFlag, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	n.log, err = sqllog.Open(ctx, c.metaURL, sqllog.Options{Logger: n.logger, Create: create})
-	switch {
-	case refusal != nil: // not the log's fault
-		return refusal
-	case err != nil:
-		return fmt.Errorf("%s: %w", c.metaFlag, err)
-	}
-	if n.bucket == nil {
-		if n.bucket, err = openBucket(ctx, c.storage); err != nil {
+	return n.patiently(ctx, func() error {
+		if err := n.openBucket(ctx, c); err != nil {
 			return err
 		}
+		return n.checkBucket(ctx)
+	})
+}
+
+// openBucket opens the bucket unless that was done.
+func (n *node) openBucket(ctx context.Context, c *config) (err error) {
+	if n.bucket == nil {
+		n.bucket, err = openBucket(ctx, c.storage)
 	}
-	return n.checkBucket(ctx)
+	return err
 }
 
 // checkUnused opens the bucket and refuses it when it was used with another log.
-func (n *node) checkUnused(ctx context.Context, c *config) (err error) {
-	if n.bucket, err = openBucket(ctx, c.storage); err != nil {
+func (n *node) checkUnused(ctx context.Context, c *config) error {
+	if err := n.openBucket(ctx, c); err != nil {
 		return err
 	}
 	cluster, found, err := blobwal.FindIdentity(ctx, n.bucket)

@@ -4,6 +4,7 @@
 //	main.go     the command tree
 //	serve.go    the life of a server process: start, serve, drain
 //	node.go     one node put together from its packages, and taken apart
+//	patience.go what a start waits for
 //	config.go   flags and their checks
 //	fsck.go     the check of a log and its bucket
 //	storage.go  bucket URLs

@@ -3,22 +3,17 @@ package main
 import (
 	"testing"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/httpapi"
 )
 
 func TestMetricsOfMaintenance(t *testing.T) {
-	var c config
-	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	c.flags(flags)
-	require.NoError(t, flags.Parse([]string{"--storage", "mem://", "--max-extents", "5000", "--retention-age", "7d"}))
-	require.NoError(t, c.validate())
-	n, err := startNode(t.Context(), &c, "")
+	c := configOf(t, "--storage", "mem://", "--max-extents", "5000", "--retention-age", "7d")
+	n, err := startNode(t.Context(), c, "")
 	require.NoError(t, err)
 	defer n.stop(t.Context())
-	families, err := n.registry(&c, httpapi.NewMetrics()).Gather()
+	families, err := n.registry(c, httpapi.NewMetrics()).Gather()
 	require.NoError(t, err)
 	values := map[string]float64{}
 	for _, f := range families {

@@ -51,54 +51,63 @@ type node struct {
 	cancel     context.CancelFunc
 }
 
-// startNode opens the bucket and the log, checks that they belong together,
-// replays, registers under the address at which other nodes reach it, and starts the engine. A failure leaves nothing running.
-func startNode(ctx context.Context, c *config, address string) (_ *node, err error) {
-	n := &node{
-		address: address, logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {},
-		standing: standing{changed: make(chan struct{}, 1), unheard: make(chan struct{}, 1)},
-	}
-	defer func() {
-		if err != nil {
-			n.stop(context.WithoutCancel(ctx))
-		}
-	}()
-	if c.throwAway() {
-		if err := n.throwAway(c); err != nil {
-			return nil, err
-		}
-	}
-	if err := n.lockData(c); err != nil {
-		return nil, err
-	}
-	wanted, err := rememberedNode(c.data, c.nodeID)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.openLog(ctx, c); err != nil {
-		return nil, err
-	}
-	now, err := clock()
-	if err != nil {
-		return nil, err
-	}
-	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Now: now, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows, Combiner: n.combine(c)}
-	hasten(&log)
-	n.replica, err = replica.Open(ctx, log)
-	if err != nil {
-		return nil, err
-	}
-	identity, err := n.register(ctx, c.data, wanted)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.startEngine(c, identity, now); err != nil {
-		return nil, err
-	}
-	if err := n.startUpkeep(c, identity); err != nil {
+// startNode is a node that runs, reached by other nodes at an address. A failure
+// leaves nothing running.
+func startNode(ctx context.Context, c *config, address string) (*node, error) {
+	n := newNode(c, address)
+	if err := n.start(ctx, c); err != nil {
+		n.stop(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	return n, nil
+}
+
+func newNode(c *config, address string) *node {
+	return &node{
+		address: address, logger: c.logger(), hub: engine.NewHub(), seals: newSealMetrics(), cancel: func() {},
+		standing: standing{changed: make(chan struct{}, 1), unheard: make(chan struct{}, 1)},
+	}
+}
+
+// start opens the bucket and the log, checks that they belong together, replays,
+// registers, and starts the engine.
+func (n *node) start(ctx context.Context, c *config) error {
+	if c.throwAway() {
+		if err := n.throwAway(c); err != nil {
+			return err
+		}
+	}
+	if err := n.lockData(c); err != nil {
+		return err
+	}
+	wanted, err := rememberedNode(c.data, c.nodeID)
+	if err != nil {
+		return err
+	}
+	if err := n.openLog(ctx, c); err != nil {
+		return err
+	}
+	now, err := clock()
+	if err != nil {
+		return err
+	}
+	log := replica.Config{Log: n.log, Bucket: n.bucket, Logger: n.logger, Now: now, Published: n.hub.Publish, Rejoined: n.standing.rejoined, KeepRows: c.keepRows, Combiner: n.combine(c)}
+	hasten(&log)
+	err = n.patiently(ctx, func() (err error) {
+		n.replica, err = replica.Open(ctx, log)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	identity, err := n.register(ctx, c.data, wanted)
+	if err != nil {
+		return err
+	}
+	if err := n.startEngine(c, identity, now); err != nil {
+		return err
+	}
+	return n.startUpkeep(c, identity)
 }
 
 // throwAway puts the log of a server whose records are in memory into a folder
@@ -117,15 +126,20 @@ func (n *node) throwAway(c *config) error {
 // register finds the cluster's identity, announces this process in the log and
 // claims its epoch in the bucket.
 func (n *node) register(ctx context.Context, folder string, wanted wish) (blobwal.Identity, error) {
-	cluster, err := n.cluster(ctx)
-	if err != nil {
-		return blobwal.Identity{}, err
-	}
+	var cluster commands.ClusterID
 	var start replica.Start
 	_, _ = rand.Read(start.Incarnation[:]) // never fails
-	start.Node, start.Epoch, err = n.replica.Register(ctx, commands.RegisterNode{
-		Cluster: cluster, Node: wanted.number, Previous: wanted.previous, Incarnation: start.Incarnation, Level: commands.Level, Release: version,
-		Address: n.address,
+	err := n.patiently(ctx, func() (err error) {
+		if cluster, err = n.cluster(ctx); err != nil {
+			return err
+		}
+		// What fails and may pass does so before the registration is sent; from then on
+		// the replica itself tries again.
+		start.Node, start.Epoch, err = n.replica.Register(ctx, commands.RegisterNode{
+			Cluster: cluster, Node: wanted.number, Previous: wanted.previous, Incarnation: start.Incarnation, Level: commands.Level, Release: version,
+			Address: n.address,
+		})
+		return err
 	})
 	if err != nil {
 		return blobwal.Identity{}, err
@@ -136,13 +150,11 @@ func (n *node) register(ctx context.Context, folder string, wanted wish) (blobwa
 		return blobwal.Identity{}, err
 	}
 	identity := identityOf(cluster, &start)
-	if err := blobwal.WriteMarker(ctx, n.bucket, identity); err != nil {
+	err = n.patiently(ctx, func() error { return blobwal.WriteMarker(ctx, n.bucket, identity) })
+	if err != nil {
 		return blobwal.Identity{}, err
 	}
-	if err := n.replica.KeepMarks(ctx); err != nil {
-		return blobwal.Identity{}, err
-	}
-	return identity, nil
+	return identity, n.patiently(ctx, func() error { return n.replica.KeepMarks(ctx) })
 }
 
 // putDeadline is how long a segment is tried to be stored. With the log's own

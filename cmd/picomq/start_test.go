@@ -21,7 +21,7 @@ var badFlags = map[string][]string{
 	"data":              {"", "/dev/null"},
 	"listen":            {"nonsense", "", "127.0.0.1:99999", "256.0.0.1:0"},
 	"admin-listen":      {"nonsense", "127.0.0.1:99999"},
-	"meta-url":          {"mysql://x", "nonsense", "sqlite:///dev/null/log.db", "postgres://127.0.0.1:1/x?connect_timeout=1"},
+	"meta-url":          {"mysql://x", "nonsense", "sqlite:///dev/null/log.db"},
 	"storage":           {"ftp://x", "nonsense", "::", "file:///dev/null/bucket", "s3://bucket"},
 	"node-id":           {"x", "-1", "4294967296"},
 	"node-timeout":      {"4s", "-1m", "30"},
