@@ -95,7 +95,7 @@ func TestTheMinorityEnds(t *testing.T) {
 	one, two := c.start(c.config(c.log.Peer()), 0), c.start(c.config(c.log.Peer()), 0)
 	bad := c.start(c.config(misreading{c.log.Peer()}), 0)
 	agreed := toCheckpoint(t, one)
-	require.Eventually(t, func() bool { return reports(t, c.log) == 3 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return reports(t, c.log) == 3 }, patience, time.Millisecond)
 	for _, r := range []*replica.Replica{one, two, bad} {
 		head, err := c.log.Head(t.Context())
 		require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestAcknowledgementsWaitForTheMajority(t *testing.T) {
 	propose(t, one, create("a"))
 	silent.Store(true)
 	at := toCheckpoint(t, one)
-	require.Eventually(t, func() bool { return reports(t, c.log) == 2 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return reports(t, c.log) == 2 }, patience, time.Millisecond)
 	head, err := c.log.Head(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, one.WaitApplied(t.Context(), head.Index))
@@ -140,7 +140,7 @@ func TestAcknowledgementsWaitForTheMajority(t *testing.T) {
 	require.Eventually(t, func() bool { // it is decided
 		_, found := one.View().Lookup("c")
 		return found
-	}, 30*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	require.Empty(t, answered, "and not acknowledged")
 	close(speak)
 	require.NoError(t, <-answered)
@@ -193,7 +193,7 @@ func TestNoSnapshotIsConfirmedInDoubt(t *testing.T) {
 	propose(t, one, create("a"))
 	silent.Store(true)
 	toCheckpoint(t, one)
-	require.Eventually(t, func() bool { return reports(t, c.log) == 2 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return reports(t, c.log) == 2 }, patience, time.Millisecond)
 	head, err := c.log.Head(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, bad.WaitApplied(t.Context(), head.Index))

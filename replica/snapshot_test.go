@@ -49,7 +49,7 @@ func TestANodeStartsFromASnapshotAndTheRowsAfterIt(t *testing.T) {
 	require.True(t, ok)
 	_, ok = again.View().Lookup("first/0")
 	require.True(t, ok)
-	require.Equal(t, snapshots(t, c)[0].Index, from, "rows below the snapshot were not read again")
+	require.Equal(t, confirmed(t, c)[0].Index, from, "rows below the snapshot were not read again")
 }
 
 // countingLog notes where the first read of many rows began.
@@ -72,7 +72,7 @@ func TestASnapshotThatCannotBeReadIsPassedOver(t *testing.T) {
 	r := c.start(cfg, 0)
 	fill(t, r, "a")
 	fill(t, r, "b")
-	require.Eventually(t, func() bool { return len(snapshots(t, c)) == 2 }, 10*time.Second, time.Millisecond, "the newest two are kept")
+	require.Eventually(t, func() bool { return len(snapshots(t, c)) == 2 }, patience, time.Millisecond, "the newest two are kept")
 	r.Close()
 	list := snapshots(t, c)
 
@@ -111,7 +111,7 @@ func TestSnapshotsByAge(t *testing.T) {
 	cfg.SnapshotAge = time.Millisecond
 	r := c.start(cfg, 0)
 	propose(t, r, create("a"))
-	require.Eventually(t, func() bool { return r.Stats().SnapshotIndex > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Stats().SnapshotIndex > 0 }, patience, time.Millisecond)
 }
 
 func TestRestoredStatesAgree(t *testing.T) {

@@ -55,7 +55,7 @@ func TestASnapshotThatLaterOnesMadeSuperfluousIsNotChecked(t *testing.T) {
 	require.Less(t, truncated, at)
 
 	close(goOn)
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "snapshot") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "snapshot") }, patience, time.Millisecond)
 	slow.Close()
 	require.NotContains(t, out.String(), "replaying the archive")
 	require.Contains(t, out.String(), "later one")

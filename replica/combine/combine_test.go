@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -188,97 +189,103 @@ func (r *remote) Insert(ctx context.Context, by commands.Holder, in commands.Ins
 func holder(node commands.NodeID) commands.Holder { return commands.Holder{Node: node, Epoch: 1} }
 
 func TestTheRouterAsksWhoHasTheLease(t *testing.T) {
-	log := sqllogtest.NewMemory()
-	local, other := combine.New(log), combine.New(log)
-	defer local.Close()
-	defer other.Close()
-	transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
-	r := combine.NewRouter(local, transport, combine.RouterConfig{})
-	_, err := r.Insert(t.Context(), insert(1, 1))
-	require.ErrorIs(t, err, commands.ErrNotSent, "nobody is known")
+	synctest.Test(t, func(t *testing.T) {
+		log := sqllogtest.NewMemory()
+		local, other := combine.New(log), combine.New(log)
+		defer local.Close()
+		defer other.Close()
+		transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
+		r := combine.NewRouter(local, transport, combine.RouterConfig{})
+		_, err := r.Insert(t.Context(), insert(1, 1))
+		require.ErrorIs(t, err, commands.ErrNotSent, "nobody is known")
 
-	r.Learn(holder(1), holder(1), time.Now())
-	_, err = r.Insert(t.Context(), insert(1, 1))
-	require.NoError(t, err)
-	require.Zero(t, transport.asked.Load())
+		r.Learn(holder(1), holder(1), time.Now())
+		_, err = r.Insert(t.Context(), insert(1, 1))
+		require.NoError(t, err)
+		require.Zero(t, transport.asked.Load())
 
-	r.Learn(holder(1), holder(2), time.Now())
-	_, err = r.Insert(t.Context(), insert(1, 2))
-	require.NoError(t, err)
-	require.EqualValues(t, 1, transport.asked.Load())
+		r.Learn(holder(1), holder(2), time.Now())
+		_, err = r.Insert(t.Context(), insert(1, 2))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, transport.asked.Load())
 
-	lost := fmt.Errorf("%w: the answer was lost", commands.ErrUnknown)
-	transport.fail.Store(&lost)
-	_, err = r.Insert(t.Context(), insert(1, 3))
-	require.ErrorIs(t, err, commands.ErrUnknown)
-	_, err = r.Insert(t.Context(), insert(1, 4))
-	require.ErrorIs(t, err, commands.ErrNotSent, "it is left alone for a while")
-	require.EqualValues(t, 2, transport.asked.Load())
+		lost := fmt.Errorf("%w: the answer was lost", commands.ErrUnknown)
+		transport.fail.Store(&lost)
+		_, err = r.Insert(t.Context(), insert(1, 3))
+		require.ErrorIs(t, err, commands.ErrUnknown)
+		_, err = r.Insert(t.Context(), insert(1, 4))
+		require.ErrorIs(t, err, commands.ErrNotSent, "it is left alone for a while")
+		require.EqualValues(t, 2, transport.asked.Load())
 
-	refused := errors.New("too large")
-	transport.fail.Store(&refused)
-	r.Learn(holder(1), holder(3), time.Now()) // another has the lease now
-	_, err = r.Insert(t.Context(), insert(1, 5))
-	require.ErrorIs(t, err, refused)
-	r.Learn(holder(1), holder(3), time.Now().Add(-time.Minute))
-	_, err = r.Insert(t.Context(), insert(1, 6))
-	require.ErrorIs(t, err, commands.ErrNotSent, "what is known is too old")
+		refused := errors.New("too large")
+		transport.fail.Store(&refused)
+		r.Learn(holder(1), holder(3), time.Now()) // another has the lease now
+		_, err = r.Insert(t.Context(), insert(1, 5))
+		require.ErrorIs(t, err, refused)
+		r.Learn(holder(1), holder(3), time.Now().Add(-time.Minute))
+		_, err = r.Insert(t.Context(), insert(1, 6))
+		require.ErrorIs(t, err, commands.ErrNotSent, "what is known is too old")
+	})
 }
 
 // What somebody must put right is a warning; that a node leaves is nothing.
 func TestWhyNobodyInsertsIsLogged(t *testing.T) {
-	for _, test := range []struct {
-		err  error
-		says string
-	}{
-		{commands.ErrNotSent, "level=INFO"},
-		{fmt.Errorf("%w: %w", commands.ErrNotSent, combine.ErrGone), "level=DEBUG"},
-		{fmt.Errorf("%w: %w", combine.ErrRefused, commands.ErrNotSent), "level=WARN"},
-	} {
-		local := combine.New(sqllogtest.NewMemory())
-		transport, said := &remote{}, &bytes.Buffer{}
-		transport.fail.Store(&test.err)
-		r := combine.NewRouter(local, transport, combine.RouterConfig{
-			Logger: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		})
-		r.Learn(holder(1), holder(2), time.Now())
-		_, err := r.Insert(t.Context(), insert(1, 1))
-		require.ErrorIs(t, err, commands.ErrNotSent)
-		require.Contains(t, said.String(), test.says)
-		require.Contains(t, said.String(), test.err.Error())
-		local.Close()
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			err  error
+			says string
+		}{
+			{commands.ErrNotSent, "level=INFO"},
+			{fmt.Errorf("%w: %w", commands.ErrNotSent, combine.ErrGone), "level=DEBUG"},
+			{fmt.Errorf("%w: %w", combine.ErrRefused, commands.ErrNotSent), "level=WARN"},
+		} {
+			local := combine.New(sqllogtest.NewMemory())
+			transport, said := &remote{}, &bytes.Buffer{}
+			transport.fail.Store(&test.err)
+			r := combine.NewRouter(local, transport, combine.RouterConfig{
+				Logger: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			})
+			r.Learn(holder(1), holder(2), time.Now())
+			_, err := r.Insert(t.Context(), insert(1, 1))
+			require.ErrorIs(t, err, commands.ErrNotSent)
+			require.Contains(t, said.String(), test.says)
+			require.Contains(t, said.String(), test.err.Error())
+			local.Close()
+		}
+	})
 }
 
 // A node that never answers, though it renews its lease, costs less and less.
 func TestWhoNeverAnswersIsAskedLessAndLess(t *testing.T) {
-	log := sqllogtest.NewMemory()
-	local, other := combine.New(log), combine.New(log)
-	defer local.Close()
-	defer other.Close()
-	transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
-	now, observed := time.Unix(1e9, 0), 0
-	r := combine.NewRouter(local, transport, combine.RouterConfig{Now: func() time.Time { return now }, Observe: func(time.Duration) { observed++ }})
-	seq := uint64(0)
-	minutes := func(n int) {
-		for range n * 60 {
-			seq++
-			r.Learn(holder(1), holder(2), now)
-			_, _ = r.Insert(t.Context(), insert(1, seq))
-			now = now.Add(time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		log := sqllogtest.NewMemory()
+		local, other := combine.New(log), combine.New(log)
+		defer local.Close()
+		defer other.Close()
+		transport := &remote{nodes: map[commands.NodeID]*combine.Combiner{2: other}}
+		now, observed := time.Unix(1e9, 0), 0
+		r := combine.NewRouter(local, transport, combine.RouterConfig{Now: func() time.Time { return now }, Observe: func(time.Duration) { observed++ }})
+		seq := uint64(0)
+		minutes := func(n int) {
+			for range n * 60 {
+				seq++
+				r.Learn(holder(1), holder(2), now)
+				_, _ = r.Insert(t.Context(), insert(1, seq))
+				now = now.Add(time.Second)
+			}
 		}
-	}
-	lost := fmt.Errorf("%w: the answer was lost", commands.ErrUnknown)
-	transport.fail.Store(&lost)
-	minutes(10)
-	first := transport.asked.Load()
-	require.Less(t, first, int64(20))
-	require.Equal(t, combine.RouterStats{Alone: 600}, r.Stats())
-	require.EqualValues(t, first, observed)
-	transport.fail.Store(nil)
-	minutes(2)
-	require.Greater(t, transport.asked.Load(), first+60, "it is back")
-	require.Equal(t, uint64(720), r.Stats().ByOthers+r.Stats().Alone)
+		lost := fmt.Errorf("%w: the answer was lost", commands.ErrUnknown)
+		transport.fail.Store(&lost)
+		minutes(10)
+		first := transport.asked.Load()
+		require.Less(t, first, int64(20))
+		require.Equal(t, combine.RouterStats{Alone: 600}, r.Stats())
+		require.EqualValues(t, first, observed)
+		transport.fail.Store(nil)
+		minutes(2)
+		require.Greater(t, transport.asked.Load(), first+60, "it is back")
+		require.Equal(t, uint64(720), r.Stats().ByOthers+r.Stats().Alone)
+	})
 }
 
 func TestWhatIsInsertedIsCounted(t *testing.T) {
@@ -297,27 +304,29 @@ func TestWhatIsInsertedIsCounted(t *testing.T) {
 }
 
 func TestOneRouterHasTheLease(t *testing.T) {
-	log := sqllogtest.NewMemory()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	c := combine.New(log)
-	defer c.Close()
-	r := combine.NewRouter(c, &remote{}, combine.RouterConfig{})
-	go func() {
-		defer close(done)
-		r.Keep(ctx, log, func() commands.Holder { return commands.Holder{Node: 1, Epoch: 1} })
-	}()
-	require.Eventually(t, func() bool {
-		_, err := r.Insert(ctx, insert(1, uint64(time.Now().UnixNano())))
-		return err == nil
-	}, 30*time.Second, time.Millisecond)
-	by, held, err := log.LeaseHolder(t.Context(), combine.LeaseName)
-	require.NoError(t, err)
-	require.True(t, held)
-	require.EqualValues(t, 1, by.Node)
-	cancel()
-	<-done
-	_, held, err = log.LeaseHolder(t.Context(), combine.LeaseName)
-	require.NoError(t, err)
-	require.False(t, held, "it is given up")
+	synctest.Test(t, func(t *testing.T) {
+		log := sqllogtest.NewMemory()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		c := combine.New(log)
+		defer c.Close()
+		r := combine.NewRouter(c, &remote{}, combine.RouterConfig{})
+		go func() {
+			defer close(done)
+			r.Keep(ctx, log, func() commands.Holder { return commands.Holder{Node: 1, Epoch: 1} })
+		}()
+		require.Eventually(t, func() bool {
+			_, err := r.Insert(ctx, insert(1, uint64(time.Now().UnixNano())))
+			return err == nil
+		}, 30*time.Second, time.Millisecond)
+		by, held, err := log.LeaseHolder(t.Context(), combine.LeaseName)
+		require.NoError(t, err)
+		require.True(t, held)
+		require.EqualValues(t, 1, by.Node)
+		cancel()
+		<-done
+		_, held, err = log.LeaseHolder(t.Context(), combine.LeaseName)
+		require.NoError(t, err)
+		require.False(t, held, "it is given up")
+	})
 }
