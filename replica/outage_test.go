@@ -69,11 +69,11 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 				_, err := r.Propose(context.WithoutCancel(t.Context()), &commands.Tick{})
 				answer <- err
 			}()
-			require.Eventually(t, func() bool { return tried.Load() >= 5 }, 30*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return tried.Load() >= 5 }, patience, time.Millisecond)
 			require.Zero(t, said.count(test.after))
 			away.Store(false)
 			require.NoError(t, <-answer)
-			require.Eventually(t, func() bool { return said.count(test.after) == 1 }, 30*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return said.count(test.after) == 1 }, patience, time.Millisecond)
 			require.Equal(t, 1, said.count(test.during))
 		})
 	}
