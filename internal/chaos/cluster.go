@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,14 +25,14 @@ type cluster struct {
 	database       *postgres.Server
 	seats          [nodes]*seat
 	stillness      *stillness
-	overtaken      atomic.Int64 // nodes that were started again since the log had gone on without them
-	fail           func(error)  // ends the run
+	tell           func(format string, args ...any) // what happens when
+	fail           func(error)                      // ends the run
 }
 
 // newCluster starts everything. fail is called, from any goroutine, when a node
-// does what it must not.
-func newCluster(ctx context.Context, binary, folder string, random *rand.Rand, fail func(error)) (*cluster, error) {
-	c := &cluster{binary: binary, folder: folder, fail: fail, stillness: newStillness(nodes)}
+// does what it must not, and tell with what happens.
+func newCluster(ctx context.Context, binary, folder string, random *rand.Rand, fail func(error), tell func(string, ...any)) (*cluster, error) {
+	c := &cluster{binary: binary, folder: folder, fail: fail, tell: tell, stillness: newStillness(nodes, tell)}
 	if err := os.MkdirAll(c.bucket(), 0o750); err != nil {
 		return nil, err
 	}
@@ -41,7 +40,7 @@ func newCluster(ctx context.Context, binary, folder string, random *rand.Rand, f
 	if c.database, err = postgres.New(ctx); err != nil {
 		return nil, err
 	}
-	c.stillness.database(true)
+	c.stillness.setDatabase(true)
 	for i := range c.seats {
 		if c.seats[i], err = newSeat(ctx, c, i+1); err == nil {
 			err = c.seats[i].start(ctx, random)
@@ -60,17 +59,43 @@ func (c *cluster) storage() string {
 }
 
 // able notes whether a node can be expected to take writes.
-func (c *cluster) able(s *seat, is bool) { c.stillness.node(s.number-1, is) }
+func (c *cluster) able(s *seat, is bool) { c.stillness.setNode(s.number-1, is) }
 
-// crashDatabase crashes the database and starts it again.
-func (c *cluster) crashDatabase(ctx context.Context) error {
-	c.stillness.database(false)
-	defer c.stillness.database(true)
+// begin and end note a fault.
+func (c *cluster) begin(f fault, where place) {
+	c.stillness.begin(f)
+	c.tell("%v: %v", where, f)
+}
+
+func (c *cluster) end(f fault, where place) {
+	c.stillness.end(f)
+	c.tell("%v: %v is over", where, f)
+}
+
+// crashDatabase crashes the database and, after a while, starts it again.
+func (c *cluster) crashDatabase(ctx context.Context, while func()) error {
+	c.stillness.setDatabase(false)
+	defer c.stillness.setDatabase(true)
 	if err := c.database.Crash(); err != nil {
 		return err
 	}
+	while()
 	return c.database.Start(context.WithoutCancel(ctx))
 }
+
+// loseBucket makes the bucket fail for a while.
+func (c *cluster) loseBucket(while func()) error {
+	c.stillness.setBucket(false)
+	defer c.stillness.setBucket(true)
+	if err := os.WriteFile(c.bucketIsDown(), nil, 0o600); err != nil {
+		return err
+	}
+	while()
+	return os.Remove(c.bucketIsDown())
+}
+
+// bucketIsDown is the file that is there while every operation of the bucket fails.
+func (c *cluster) bucketIsDown() string { return filepath.Join(c.folder, "bucket-is-down") }
 
 // inserter is the seat whose node inserts rows for all; nil when there is none.
 func (c *cluster) inserter(ctx context.Context) (*seat, error) {
@@ -95,11 +120,7 @@ func (c *cluster) inserter(ctx context.Context) (*seat, error) {
 func (c *cluster) terminate() error {
 	var g errgroup.Group
 	for _, s := range c.seats {
-		g.Go(func() error {
-			s.turn.Lock()
-			defer s.turn.Unlock()
-			return s.terminate()
-		})
+		g.Go(s.terminate)
 	}
 	return g.Wait()
 }

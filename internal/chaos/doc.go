@@ -1,7 +1,7 @@
 // Package chaos runs a real cluster, breaks it in every way that it is said to
 // survive, and checks every answer that anybody got.
 //
-//	clients ──► node 1 ──► proxy ──┐
+//	clients ──► node 1 ──► proxy ──┐        each node ──► proxy ──► each other
 //	        ──► node 2 ──► proxy ──┼─► PostgreSQL of its own
 //	        ──► node 3 ──► proxy ──┘
 //	               └── bucket in a folder, which all three share and which fails
@@ -13,14 +13,19 @@
 // # What goes wrong
 //
 // All the time: puts and gets of the bucket are slow, very slow, fail, or are done
-// and their answer lost; each life of a node has a clock that is up to five
-// seconds wrong (seat.go). In every other life maintenance is in haste, so that
+// and their answer lost; each life of a node has a clock that is wrong by up to five
+// seconds, or hours (seat.go). In every other life maintenance is in haste, so that
 // what is frozen wakes to a log and a bucket that went on without it. Now and
-// then, drawn from the seed (fault.go): kill -9, SIGTERM, SIGSTOP for longer than
-// every timeout, also of just the node that inserts for all, connections to the
-// database cut in the middle of a message or held, and the database stopped at
-// once and recovered. At times a second node fails while one does. One is always
-// spared.
+// then, drawn from the seed (fault.go, misfortune.go):
+//
+//   - kill -9, SIGTERM, SIGSTOP for a moment or for longer than every timeout
+//   - connections to the database cut in the middle of a message, or held
+//   - connections of the other nodes to one cut or held, while all else goes on
+//   - the database stopped at once, and recovered at once or soon
+//   - the bucket away for all nodes
+//
+// Some of it befalls just the node that inserts for all. Often two or three of these
+// are under way at once; one node is always spared.
 //
 // # What is done meanwhile
 //
@@ -44,17 +49,17 @@
 //   - Followers saw the beginning of what is there, without gap or repeat, and reach
 //     its end.
 //   - Streams read the same through every node.
-//   - No node ends by itself, but to begin with a snapshot where the log went on
-//     without it and only the archive has what it missed; all are ready again when
-//     nothing is broken any more.
+//   - The times of records never go back, and are not ahead of the database's clock.
+//   - No node ends by itself, and all are ready again when nothing is broken any more.
 //   - All nodes report the same digest of their state at the same row (digest.go).
 //   - `picomq fsck --deep` finds objects that nothing refers to, and nothing else.
 //
 // # What is measured
 //
-// A probe writes through every node each 20 ms. The report tells the longest time
-// for which none was accepted, while the database and at least one node were up
-// (stillness.go). It depends on the machine and fails no test.
+// A probe writes through every node each 20 ms, to streams in turn. The report tells
+// the longest times for which none was accepted, while database, bucket and at least
+// one node were up, and amid which faults (stillness.go). They depend on the machine
+// and fail no test.
 //
 // A long run is cut into rounds with streams of their own, so that what must be
 // remembered stays bounded. Faults and calls follow from the seed; how the kernel

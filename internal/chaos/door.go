@@ -179,18 +179,31 @@ const (
 	mostBytes = 4 << 20
 )
 
+// setBack is how far this machine's clock may be set back meanwhile.
+const setBack = time.Minute
+
 // decode reads the records of a chunk, which must begin at an offset and end
-// where the chunk says.
+// where the chunk says. Their times are log time: they never go back, and are not
+// ahead of the database's clock, which is this machine's, whatever the nodes' say.
 func decode(chunk *client.Chunk, from uint64) (ids []uint64, err error) {
+	latest, before := stream.Time(time.Now().Add(setBack).UnixMilli()), stream.Time(0)
 	for i := range chunk.Records {
-		id, err := decodeBody(chunk.Records[i].Body)
+		r := &chunk.Records[i]
+		id, err := decodeBody(r.Body)
 		if err != nil {
 			return nil, err
 		}
-		if at := uint64(chunk.Records[i].Offset); chunk.Records[i].Known && at != from+uint64(i) {
-			return nil, fmt.Errorf("a gap or a repeat: record %d came where %d belongs", at, from+uint64(i))
-		}
 		ids = append(ids, id)
+		if !r.Known {
+			continue
+		}
+		if r.Offset != stream.Offset(from)+stream.Offset(i) {
+			return nil, fmt.Errorf("a gap or a repeat: record %d came where %d belongs", r.Offset, from+uint64(i))
+		}
+		if r.Time < before || r.Time > latest {
+			return nil, fmt.Errorf("the time of record %d is %d, that of the one before it %d, and no time here is above %d", r.Offset, r.Time, before, latest)
+		}
+		before = r.Time
 	}
 	if next, known := chunk.Next.Offset(); !known || uint64(next) != from+uint64(len(ids)) {
 		return nil, fmt.Errorf("a gap or a repeat: the next offset is %v after %d records from %d", chunk.Next, len(ids), from)

@@ -3,9 +3,9 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -13,27 +13,60 @@ import (
 type fault uint8
 
 const (
-	none           fault = iota
-	killed               // kill -9, and a start at once or soon
-	terminated           // SIGTERM, and a start
-	frozen               // SIGSTOP for longer than every timeout, then SIGCONT
-	inserterFrozen       // the same of the node that inserts rows for all
-	hiccup               // SIGSTOP for a moment
-	cut                  // every connection to the database breaks
-	held                 // no byte passes between node and database for a while
-	inserterHeld         // the same of the node that inserts rows for all
-	databaseCrash        // the database is stopped at once, and started
+	killed         fault = iota // kill -9, and a start at once or soon
+	terminated                  // SIGTERM, and a start
+	frozen                      // SIGSTOP for longer than every timeout, then SIGCONT
+	inserterFrozen              // the same of the node that inserts rows for all
+	hiccup                      // SIGSTOP for a moment
+	cut                         // every connection to the database breaks
+	held                        // no byte passes between node and database for a while
+	inserterHeld                // the same of the node that inserts rows for all
+	peersCut                    // every connection of other nodes to this one breaks
+	deaf                        // no byte passes on connections of other nodes to this one for a while
+	inserterDeaf                // the same of the node that inserts rows for all
+	databaseCrash               // the database is stopped at once, and started at once or soon
+	bucketDown                  // every operation of the bucket fails for a while, on all nodes
 	faults
 )
 
 func (f fault) String() string {
 	return [faults]string{
-		"no fault", "kill -9", "SIGTERM", "frozen", "inserter frozen", "hiccup", "cut", "held", "inserter held", "database crash",
+		"kill -9", "SIGTERM", "frozen", "inserter frozen", "hiccup", "cut", "held", "inserter held",
+		"peers cut", "deaf", "inserter deaf", "database crash", "bucket down",
 	}[f]
 }
 
 // odds are how often each fault is dealt until the deck is dealt out.
-var odds = [faults]int{killed: 4, terminated: 1, frozen: 2, inserterFrozen: 3, hiccup: 3, cut: 3, held: 2, inserterHeld: 2, databaseCrash: 2}
+var odds = [faults]int{
+	killed: 4, terminated: 1, frozen: 2, inserterFrozen: 3, hiccup: 3, cut: 3, held: 2, inserterHeld: 2,
+	peersCut: 1, deaf: 1, inserterDeaf: 2, databaseCrash: 3, bucketDown: 2,
+}
+
+// ofInserter tells faults that befall the node that inserts rows for all.
+func (f fault) ofInserter() bool {
+	return f == inserterFrozen || f == inserterHeld || f == inserterDeaf
+}
+
+// place is what a fault befalls: a seat, by its place in the cluster, or one of
+// the two that all nodes share.
+type place int
+
+const (
+	theDatabase place = nodes + iota
+	theBucket
+	places
+)
+
+func (p place) String() string {
+	switch p {
+	case theDatabase:
+		return "database"
+	case theBucket:
+		return "bucket"
+	default:
+		return fmt.Sprintf("node %d", p+1)
+	}
+}
 
 // deck deals faults in random order, so that none is missing for long.
 type deck struct{ left []fault }
@@ -51,122 +84,27 @@ func (d *deck) deal(random *rand.Rand) fault {
 	return f
 }
 
-// oddsOfPair is how seldom, one in so many, a second node fails while one does.
-const oddsOfPair = 4
-
-// misfortune breaks a cluster until its context ends, and leaves it whole. One
-// node at least is spared at any time, but by crashes of the database.
-type misfortune struct {
-	cluster *cluster
-	random  *rand.Rand // of its goroutine
-	deck    deck
-	busy    [nodes]bool
-	healed  chan int // a seat that is whole again
-	under   sync.WaitGroup
-	counts  [faults]int
-	pairs   int
-}
-
-func newMisfortune(c *cluster, random *rand.Rand) *misfortune {
-	return &misfortune{cluster: c, random: random, healed: make(chan int, nodes)}
-}
-
-// stroke is one thing to go wrong. It is drawn whole, whether or not it can befall
-// just now, so that the strokes of a seed are the same in every run.
-type stroke struct {
-	pause time.Duration // before it
-	fault fault
-	seat  int    // unless the fault finds its victim by itself
-	pair  bool   // also while another node fails
-	seed  uint64 // of the rest
-}
-
-func (m *misfortune) draw() stroke {
-	return stroke{
-		pause: 300*time.Millisecond + time.Duration(m.random.Int64N(int64(1200*time.Millisecond))),
-		fault: m.deck.deal(m.random), seat: m.random.IntN(nodes), pair: m.random.IntN(oddsOfPair) == 0, seed: m.random.Uint64(),
-	}
-}
-
-// reign runs until ctx ends.
-func (m *misfortune) reign(ctx context.Context) {
-	for next := m.draw(); sleep(ctx, next.pause); next = m.draw() {
-		m.collect()
-		if next.fault == databaseCrash {
-			m.strike(next.fault)
-			if err := m.cluster.crashDatabase(ctx); err != nil {
-				m.cluster.fail(err)
-			}
-			continue
-		}
-		if s := m.victim(ctx, &next); s != nil {
-			m.strike(next.fault)
-			m.hit(ctx, &next, s)
-		}
-	}
-	m.under.Wait()
-}
-
-func (m *misfortune) strike(f fault) {
-	m.counts[f]++
-	m.cluster.stillness.begin(f)
-}
-
-// collect learns which seats are whole again.
-func (m *misfortune) collect() {
-	for {
-		select {
-		case i := <-m.healed:
-			m.busy[i] = false
-		default:
-			return
-		}
-	}
-}
-
-// victim is a seat that may fail now; nil for none.
-func (m *misfortune) victim(ctx context.Context, next *stroke) *seat {
-	hit := 0
-	for _, busy := range m.busy {
-		if busy {
-			hit++
-		}
-	}
-	if hit >= nodes-1 || hit > 0 && !next.pair {
-		return nil
-	}
-	s := m.cluster.seats[next.seat]
-	if next.fault == inserterFrozen || next.fault == inserterHeld {
-		s, _ = m.cluster.inserter(ctx) // a database that does not answer knows none
-	}
-	if s == nil || m.busy[s.number-1] {
-		return nil
-	}
-	if hit > 0 {
-		m.pairs++
-	}
-	m.busy[s.number-1] = true
-	return s
-}
-
-// hit lets a fault befall a seat, and heals it in the background.
-func (m *misfortune) hit(ctx context.Context, next *stroke, s *seat) {
-	random, f := rand.New(rand.NewPCG(next.seed, 0)), next.fault
-	m.under.Go(func() {
-		if err := befall(ctx, f, s, random); err != nil {
-			m.cluster.fail(err)
-		}
-		m.healed <- s.number - 1
-	})
-}
+// longestTimeout is above every timeout that a node has, those of an append
+// included.
+const longestTimeout = 32 * time.Second
 
 // befall is a fault from its begin to its end. The end of ctx hastens it.
-func befall(ctx context.Context, f fault, s *seat, random *rand.Rand) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+func (c *cluster) befall(ctx context.Context, f fault, where place, random *rand.Rand) error {
 	lasts := func(least, most time.Duration) {
 		sleep(ctx, least+time.Duration(random.Int64N(int64(most-least))))
 	}
+	switch f {
+	case databaseCrash:
+		return c.crashDatabase(ctx, func() { sometimes(random, func() { lasts(0, 2*time.Second) }) })
+	case bucketDown:
+		return c.loseBucket(func() { lasts(500*time.Millisecond, 4*time.Second) })
+	default:
+		return c.seats[where].befall(ctx, f, lasts, random)
+	}
+}
+
+// befall is the same for faults of one node.
+func (s *seat) befall(ctx context.Context, f fault, lasts func(least, most time.Duration), random *rand.Rand) error {
 	switch f {
 	case killed, terminated:
 		end := s.kill
@@ -176,9 +114,7 @@ func befall(ctx context.Context, f fault, s *seat, random *rand.Rand) error {
 		if err := end(); err != nil {
 			return err
 		}
-		if random.IntN(2) == 0 {
-			lasts(0, 2*time.Second)
-		}
+		sometimes(random, func() { lasts(0, 2*time.Second) })
 		return s.start(context.WithoutCancel(ctx), random)
 	case frozen, inserterFrozen:
 		err := s.freeze()
@@ -195,20 +131,27 @@ func befall(ctx context.Context, f fault, s *seat, random *rand.Rand) error {
 	case held, inserterHeld:
 		s.hold()
 		lasts(500*time.Millisecond, nodeTimeout+3*time.Second)
-		if random.IntN(2) == 0 {
-			s.link.cut()
-		}
+		sometimes(random, s.link.cut)
 		s.release()
-		return nil
+	case deaf, inserterDeaf:
+		s.peers.hold()
+		lasts(500*time.Millisecond, nodeTimeout+3*time.Second)
+		sometimes(random, s.peers.cut)
+		s.peers.release()
+	case peersCut:
+		s.peers.cut()
 	default:
 		s.link.cut()
-		return nil
 	}
+	return nil
 }
 
-// longestTimeout is above every timeout that a node has, those of an append
-// included.
-const longestTimeout = 32 * time.Second
+// sometimes is one time in two.
+func sometimes(random *rand.Rand, do func()) {
+	if random.IntN(2) == 0 {
+		do()
+	}
+}
 
 // sleep waits, and tells whether ctx lives.
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -15,6 +15,9 @@ const (
 	// the last was answered, and mostProbes how many may be without an answer.
 	probeEvery = 20 * time.Millisecond
 	mostProbes = 150
+	// probeStreams is how many streams the writes through a node go to in turn: one
+	// slow put of the bucket then delays only those that share a stream with it.
+	probeStreams = 50
 )
 
 // probe writes through every node until ctx ends and tells stillness what was
@@ -24,7 +27,7 @@ func probe(ctx context.Context, c *cluster, name stream.Name) {
 	context.AfterFunc(ctx, func() { c.stillness.count(false) })
 	var probing sync.WaitGroup
 	for i, s := range c.seats {
-		probing.Go(func() { probeNode(ctx, s.door, stream.Name(fmt.Sprintf("%s-%d", name, i)), c.stillness) })
+		probing.Go(func() { probeNode(ctx, s.door, stream.Name(fmt.Sprintf("%s/%d", name, i)), c.stillness) })
 	}
 	probing.Wait()
 }
@@ -35,7 +38,7 @@ func probeNode(ctx context.Context, d *door, name stream.Name, s *stillness) {
 	slots := make(chan struct{}, mostProbes)
 	ticks := time.NewTicker(probeEvery)
 	defer ticks.Stop()
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
@@ -48,7 +51,7 @@ func probeNode(ctx context.Context, d *door, name stream.Name, s *stillness) {
 		}
 		sending.Go(func() {
 			defer func() { <-slots }()
-			if probeOnce(ctx, d, name) == nil {
+			if probeOnce(ctx, d, stream.Name(fmt.Sprintf("%s/%d", name, n%probeStreams))) == nil {
 				s.accept()
 			}
 		})

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// proxy passes one node's connections on to the database, until told to break
-// or to hold them. Its methods are safe for concurrent use.
+// proxy passes connections on, those of one node to the database or those of other
+// nodes to one, until told to break or to hold them. Its methods are safe for concurrent use.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -56,7 +56,7 @@ func (p *proxy) accept(ctx context.Context) {
 func (p *proxy) pass(ctx context.Context, near net.Conn) {
 	far, err := new(net.Dialer).DialContext(ctx, "tcp", p.target)
 	if err != nil {
-		_ = near.Close() // as the database would refuse
+		_ = near.Close() // as the target would refuse
 		return
 	}
 	both := &pair{near: near, far: far}

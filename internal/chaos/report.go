@@ -16,9 +16,8 @@ type Report struct {
 	Visits    int64 // connections of followers
 	Undecided int   // streams whose check took too long
 	Faults    map[string]int
-	Pairs     int   // second nodes that failed while one did
-	Overtaken int64 // nodes that started again because the log went on without them
-	Orphans   int   // objects in the bucket in the end that nothing refers to
+	Pairs     int // of them that began while another was under way
+	Orphans   int // objects in the bucket in the end that nothing refers to
 
 	stillness *stillness
 }
@@ -48,10 +47,10 @@ func (r *Report) String() string {
 		}
 	}
 	text := fmt.Sprintf("%d calls to %d streams, %d of them with an unknown outcome; %d records; %d connections of followers; %d objects that nothing refers to\n"+
-		"faults: %s; %d of them on a second node; %d nodes began with a snapshot since they were overtaken",
-		r.Calls, r.Streams, r.Unknown, r.Records, r.Visits, r.Orphans, strings.Join(befell, ", "), r.Pairs, r.Overtaken)
+		"faults: %s; %d of them while another was under way",
+		r.Calls, r.Streams, r.Unknown, r.Records, r.Visits, r.Orphans, strings.Join(befell, ", "), r.Pairs)
 	if r.stillness != nil {
-		text += fmt.Sprintf("\n%d writes of the probe accepted; longest time without one, while one was possible: %v\nby the last fault before: %v",
+		text += fmt.Sprintf("\n%d writes of the probe accepted; longest time without one, while one was possible: %v\nthe longest, and the faults meanwhile or just before: %v",
 			r.stillness.accepted, r.Stillness().Round(time.Millisecond), r.stillness)
 	}
 	return text

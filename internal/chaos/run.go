@@ -57,7 +57,7 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &run{Config: c, began: time.Now()}
-	r.cluster, err = newCluster(ctx, c.Binary, c.Folder, rand.New(rand.NewPCG(c.Seed, 0)), func(err error) { cancel(err) })
+	r.cluster, err = newCluster(ctx, c.Binary, c.Folder, rand.New(rand.NewPCG(c.Seed, 0)), func(err error) { cancel(err) }, r.tell)
 	if err != nil {
 		return &r.report, err
 	}
@@ -69,6 +69,11 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 		}
 	}
 	return r.finish(), because(ctx, r.end(ctx))
+}
+
+// tell logs what happens, and when.
+func (r *run) tell(format string, args ...any) {
+	r.Log("%8.3f s  "+format, append([]any{time.Since(r.began).Seconds()}, args...)...)
 }
 
 // because puts what ended a run before what came of its end.
@@ -106,7 +111,7 @@ func (r *run) round(ctx context.Context, lasts time.Duration, random *rand.Rand)
 	if err := errors.Join(err, context.Cause(ctx)); err != nil {
 		return err
 	}
-	r.Log("round %d: %d streams, %d calls; checking", r.report.Rounds, len(episodes), r.calls.Load())
+	r.tell("round %d: %d streams, %d calls; checking", r.report.Rounds, len(episodes), r.calls.Load())
 	return r.check(ctx, episodes)
 }
 
@@ -190,7 +195,6 @@ func (r *run) end(ctx context.Context) error {
 
 func (r *run) finish() *Report {
 	r.report.Calls, r.report.Unknown, r.report.Visits = r.calls.Load(), r.unknown.Load(), r.visits.Load()
-	r.report.Overtaken = r.cluster.overtaken.Load()
 	r.report.stillness = r.cluster.stillness
 	return &r.report
 }

@@ -29,12 +29,11 @@ type seat struct {
 	cluster *cluster
 	folder  string
 	listen  string // public address
-	advert  string // address for other nodes
+	inside  string // address for other nodes
 	link    *proxy // to the database
+	peers   *proxy // from other nodes to this one
 	door    *door
 
-	// turn is held by who does something to the process, from begin to end.
-	turn     sync.Mutex
 	watching sync.WaitGroup
 
 	mu      sync.Mutex
@@ -48,10 +47,13 @@ func newSeat(ctx context.Context, c *cluster, number int) (*seat, error) {
 	if s.link, err = newProxy(ctx, c.database.Address); err != nil {
 		return nil, err
 	}
-	for _, address := range []*string{&s.listen, &s.advert} {
+	for _, address := range []*string{&s.listen, &s.inside} {
 		if *address, err = freeAddress(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if s.peers, err = newProxy(ctx, s.inside); err != nil {
+		return nil, err
 	}
 	s.door, err = newDoor("http://" + s.listen)
 	return s, err
@@ -84,8 +86,9 @@ func (s *seat) launch(ctx context.Context, random *rand.Rand) error {
 		Binary: s.cluster.binary, Env: s.environment(random),
 		Args: []string{
 			"--data", s.folder, "--storage", s.cluster.storage(), "--meta-url", postgres.URL(s.link.address()),
-			"--listen", s.listen, "--admin-listen", "127.0.0.1:0", "--cluster-listen", s.advert,
-			"--node-timeout", nodeTimeout.String(), "--drain", "100ms", "--long-poll-timeout", "2s", "--log-level", "info",
+			"--listen", s.listen, "--admin-listen", "127.0.0.1:0",
+			"--cluster-listen", s.inside, "--advertise", "http://" + s.peers.address(),
+			"--node-timeout", nodeTimeout.String(), "--drain", "100ms", "--wal-hedge", "on", "--long-poll-timeout", "2s", "--log-level", "info",
 		},
 	})
 	if err != nil {
@@ -99,35 +102,19 @@ func (s *seat) launch(ctx context.Context, random *rand.Rand) error {
 	s.mu.Lock()
 	s.process, s.doomed = p, false
 	s.mu.Unlock()
-	again := rand.New(rand.NewPCG(random.Uint64(), 0))
-	s.watching.Go(func() { s.watch(context.WithoutCancel(ctx), p, again) })
+	s.watching.Go(func() { s.watch(p) })
 	return nil
 }
 
-// overtaken is what a node says that ends because the rows that it needs next are
-// only in the archive: maintenance in haste keeps few. A supervisor starts it again.
-const overtaken = "start it again, and it begins with a snapshot"
-
-// watch reports a node that ends though nobody told it to, but for one that was
-// overtaken, which it starts again.
-func (s *seat) watch(ctx context.Context, p *process.Server, random *rand.Rand) {
+// watch reports a node that ends though nobody told it to.
+func (s *seat) watch(p *process.Server) {
 	<-p.Exited()
-	s.turn.Lock()
-	defer s.turn.Unlock()
 	s.mu.Lock()
 	unasked := s.process == p && !s.doomed
 	s.mu.Unlock()
-	if !unasked {
-		return
-	}
-	s.cluster.able(s, false)
-	if !strings.Contains(p.Log(), overtaken) {
+	if unasked {
+		s.cluster.able(s, false)
 		s.cluster.fail(fmt.Errorf("node %d ended by itself\n%s", s.number, p.Log()))
-		return
-	}
-	s.cluster.overtaken.Add(1)
-	if err := s.start(ctx, random); err != nil {
-		s.cluster.fail(err)
 	}
 }
 
@@ -138,10 +125,20 @@ func (s *seat) environment(random *rand.Rand) []string {
 	return []string{
 		"PICOMQ_HASTE=" + haste,
 		"PICOMQ_CLUSTER_SECRET=chaos",
-		fmt.Sprintf("PICOMQ_CLOCK_SKEW=%dms", random.IntN(10_001)-5000),
-		fmt.Sprintf("PICOMQ_BUCKET_FAULTS=latency=1ms,jitter=4ms,straggle=0.01:%dms,put-fails=0.02,put-lost=0.02,get-fails=0.03,seed=%d",
-			100+random.IntN(900), random.Uint32()),
+		"PICOMQ_CLOCK_SKEW=" + skew(random).String(),
+		fmt.Sprintf("PICOMQ_BUCKET_FAULTS=latency=1ms,jitter=4ms,straggle=0.01:%dms,put-fails=0.02,put-lost=0.02,get-fails=0.03,seed=%d,down=%s",
+			100+random.IntN(900), random.Uint32(), s.cluster.bucketIsDown()),
 	}
+}
+
+// skew is how far a clock is ahead or, if it is negative, behind: some seconds,
+// and in one life of four some hours.
+func skew(random *rand.Rand) time.Duration {
+	most := 5 * time.Second
+	if random.IntN(4) == 0 {
+		most = 5 * time.Hour
+	}
+	return time.Duration(random.Int64N(2*int64(most))) - most
 }
 
 // current is the process that sits here. There is one unless it is being
@@ -227,38 +224,23 @@ func (s *seat) node() (uint64, error) {
 
 // close ends what is left of the seat.
 func (s *seat) close() error {
-	err := s.leave()
+	var err error
+	if p := s.current(); p != nil {
+		err = errors.Join(p.Signal(syscall.SIGCONT), s.kill())
+	}
 	s.watching.Wait()
 	s.door.transport.CloseIdleConnections()
 	s.link.close()
+	s.peers.close()
 	return err
 }
 
-func (s *seat) leave() error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	p := s.current()
-	if p == nil {
-		return nil
-	}
-	return errors.Join(p.Signal(syscall.SIGCONT), s.kill())
-}
-
-// well waits until the node is ready, as it should be when nothing is broken. It
-// leaves the turn to who starts the node again if it was overtaken.
+// well waits until the node is ready, as it should be when nothing is broken.
 func (s *seat) well(ctx context.Context) error {
-	for {
-		p := s.current()
-		err := p.Ready(ctx)
-		if err == nil {
-			return nil
-		}
-		for s.current() == p {
-			if !sleep(ctx, 10*time.Millisecond) {
-				return fmt.Errorf("node %d does not recover: %w", s.number, err)
-			}
-		}
+	if err := s.current().Ready(ctx); err != nil {
+		return fmt.Errorf("node %d does not recover: %w", s.number, err)
 	}
+	return nil
 }
 
 // freeAddress is a port of 127.0.0.1 that nobody listens on just now.
