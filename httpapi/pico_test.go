@@ -21,11 +21,13 @@ import (
 // TestPico runs the wire suite. What follows it here are the rows that no suite
 // can test from outside: those that need a failure or another configuration.
 func TestPico(t *testing.T) {
+	t.Parallel() // it waits for the longest of its live reads
 	s := newService(t, shortLiveReads)
 	picosuite.Run(t, s.server.URL, picosuite.Advance(s.streams.Advance))
 }
 
 func TestPicoOverCleartextHTTP2(t *testing.T) {
+	t.Parallel()
 	s := newService(t, shortLiveReads)
 	server := httptest.NewUnstartedServer(s.api.Handler())
 	server.Config.Protocols = new(http.Protocols)
@@ -39,9 +41,11 @@ func TestPicoOverCleartextHTTP2(t *testing.T) {
 	picosuite.Run(t, server.URL, picosuite.Advance(s.streams.Advance), picosuite.Transport(transport))
 }
 
+// shortLiveReads are as short as leaves a busy machine the time to do what they
+// wait for.
 func shortLiveReads(c *Config) {
-	c.LongPollTimeout = time.Second
-	c.SSEMaxDuration = 3 * time.Second
+	c.LongPollTimeout = 10 * time.Second
+	c.SSEMaxDuration = 15 * time.Second
 }
 
 // picoError is the body of a refusal.

@@ -40,8 +40,9 @@ func withBinary(run func() int) (code int, err error) {
 	return run(), nil
 }
 
-// patience turns a hang into a failure. What is waited for takes milliseconds.
-const patience = time.Minute
+// patience turns a hang into a failure. What is waited for takes milliseconds on a
+// machine that does nothing else.
+const patience = 3 * time.Minute
 
 // configOf is what flags of serve say.
 func configOf(t *testing.T, args ...string) *config {
@@ -57,16 +58,18 @@ func configOf(t *testing.T, args ...string) *config {
 // when the test ends.
 func launch(t *testing.T, data string, env []string, flags ...string) *process.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	server, err := process.Launch(ctx, process.Config{
+	life, end := context.WithCancel(context.Background())
+	server, err := process.Launch(life, process.Config{
 		Binary: binary, Env: env,
 		Args: append([]string{"--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "0s"}, flags...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		cancel()
+		end()
 		<-server.Exited()
 	})
+	ctx, cancel := context.WithTimeout(life, patience)
+	defer cancel()
 	require.NoError(t, server.Ready(ctx))
 	return server
 }

@@ -60,7 +60,7 @@ func TestADatabaseThatLostItsLastCommitsIsNoticed(t *testing.T) {
 	server := launchNode(t, d.URL, bucket)
 	call(t, http.MethodPut, server.URL+"/s", "text/plain", "").require(t, http.StatusCreated)
 	for seq := range 5 {
-		require.True(t, appendOnce(t, server.URL+"/s", "p", seq, "early"))
+		require.Eventually(t, func() bool { return appendOnce(t, server.URL+"/s", "p", seq, "early") }, patience, time.Millisecond)
 	}
 	require.NoError(t, d.Stop())
 	require.NoError(t, d.Copy(t.Context(), "older"))

@@ -23,7 +23,7 @@ func TestReleasesFollowEachOther(t *testing.T) {
 	launchNext := func() *process.Server {
 		server, err := process.Launch(t.Context(), process.Config{Binary: next, Args: []string{
 			"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--meta-url", d.URL, "--storage", "file://" + bucket,
-			"--node-timeout", "5s",
+			"--node-timeout", "15s",
 		}})
 		require.NoError(t, err)
 		require.NoError(t, server.Ready(t.Context()))
@@ -32,7 +32,7 @@ func TestReleasesFollowEachOther(t *testing.T) {
 	create := func(server *process.Server, name string) int {
 		return call(t, http.MethodPut, server.URL+"/"+name, "text/plain", "").status
 	}
-	leaving, dying := launchNode(t, d.URL, bucket, "--node-timeout", "5s"), launchNode(t, d.URL, bucket, "--node-timeout", "5s")
+	leaving, dying := launchNode(t, d.URL, bucket, "--node-timeout", "15s"), launchNode(t, d.URL, bucket, "--node-timeout", "15s")
 	newer, newest := launchNext(), launchNext()
 	require.Equal(t, http.StatusCreated, create(newer, "level-one-a"), "the rules of the old")
 	require.Equal(t, http.StatusCreated, create(leaving, "level-one-b"))

@@ -23,7 +23,7 @@ func serveHere(t *testing.T, flags ...string) string {
 	cmd := serveCommand()
 	cmd.SetArgs(append([]string{
 		"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--admin-listen", "", "--log-level", "error",
-		"--long-poll-timeout", "5s", "--sse-max-duration", "15s",
+		"--long-poll-timeout", "10s", "--sse-max-duration", "20s",
 	}, flags...))
 	cmd.SetOut(write)
 	ended := make(chan error, 1)
@@ -46,8 +46,12 @@ func run(ctx context.Context, cmd *cobra.Command, out *io.PipeWriter) error {
 }
 
 func TestPicoWireSuite(t *testing.T) {
-	t.Run("HTTP1", func(t *testing.T) { picosuite.Run(t, serveHere(t)) })
+	t.Run("HTTP1", func(t *testing.T) {
+		t.Parallel() // both wait for the longest of their live reads
+		picosuite.Run(t, serveHere(t))
+	})
 	t.Run("HTTP2", func(t *testing.T) {
+		t.Parallel()
 		transport := &http.Transport{Protocols: new(http.Protocols)}
 		transport.Protocols.SetUnencryptedHTTP2(true)
 		t.Cleanup(transport.CloseIdleConnections)
