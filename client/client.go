@@ -126,6 +126,10 @@ type request struct {
 	body   []byte
 }
 
+// reads tells whether the request changes nothing, so that it matters little
+// whether it was carried out.
+func (r *request) reads() bool { return r.method == http.MethodGet || r.method == http.MethodHead }
+
 // newRequest checks the name: what no server would take is not sent.
 func (c *Client) newRequest(method string, name stream.Name) (*request, error) {
 	if _, err := stream.ParseName(string(name)); err != nil {

@@ -389,6 +389,17 @@ func TestRefusedForNow(t *testing.T) {
 	require.Equal(t, stream.CodeUnavailable, stream.CodeOf(err))
 	require.Equal(t, int32(1), calls.Load())
 
+	for _, protocol := range []client.Protocol{client.Pico, client.DurableStreams} {
+		c := connect(t, server, client.Options{Protocol: protocol})
+		request := stream.AppendRequest{ContentType: "text/plain", Records: records("x")}
+		refuseOnce(stream.Errorf(stream.CodeUnavailable, "nothing was written"))
+		_, err := c.Append(ctx, "a", &request)
+		require.Equal(t, stream.CodeUnavailable, stream.CodeOf(err), protocol)
+		refuseOnce(stream.Errorf(stream.CodeOutcomeUnknown, "perhaps"))
+		_, err = c.Append(ctx, "a", &request)
+		require.Equal(t, stream.CodeOutcomeUnknown, stream.CodeOf(err), protocol)
+	}
+
 	calls = refuseOnce(stream.Errorf(stream.CodeUnavailable, "the log is away"))
 	_, err = c.Append(ctx, "a", &stream.AppendRequest{Records: records("x"), Producer: &stream.Producer{ID: "p"}})
 	require.NoError(t, err)

@@ -39,9 +39,10 @@
 // # Errors
 //
 // A refusal is a [*stream.Error] with the code and fields that the answer
-// carried. So is a failure of the connection: [stream.CodeUnavailable] when the
-// request never left or changes nothing, [stream.CodeOutcomeUnknown] when it may
-// have been carried out. A context that ends is reported as its own error.
+// carried. So is a failure of the connection. [stream.CodeUnavailable] means that
+// the request never left, changes nothing, or that the server says that it wrote
+// nothing: whoever repeats it does not do it twice. [stream.CodeOutcomeUnknown]
+// means that it may have been carried out. A context that ends is reported as its own error.
 // What a protocol cannot express is [stream.CodeUnsupported], before anything
 // is sent.
 //

@@ -26,7 +26,7 @@ func connectionError(r *request, err error) error {
 		return stream.Errorf(stream.CodeUnavailable, "%v: the server cannot be reached: %w", r, bare(err))
 	}
 	err = bare(err)
-	if r.method == http.MethodGet || r.method == http.MethodHead {
+	if r.reads() {
 		return stream.Errorf(stream.CodeUnavailable, "%v: the connection failed: %w", r, err)
 	}
 	return stream.Errorf(stream.CodeOutcomeUnknown,
@@ -88,6 +88,9 @@ func refusal(r *request, response *http.Response) error {
 	}
 	if code == stream.CodeTrimmed && saysDeleted(r, response.Header, &body) {
 		code = stream.CodeDeleted
+	}
+	if code == stream.CodeUnavailable && !r.reads() && body.Written != wire.WrittenNo {
+		code = stream.CodeOutcomeUnknown // also where a proxy, or an older server, does not say
 	}
 	var e *stream.Error
 	switch {
@@ -192,10 +195,10 @@ func errorBody(text []byte) wire.ErrorBody {
 		return pico
 	}
 	var durable struct {
-		Error struct{ Code, Message string }
+		Error struct{ Code, Message, Written string }
 	}
 	if json.Unmarshal(text, &durable) == nil {
-		return wire.ErrorBody{Error: durable.Error.Code, Message: durable.Error.Message}
+		return wire.ErrorBody{Error: durable.Error.Code, Message: durable.Error.Message, Written: durable.Error.Written}
 	}
 	return wire.ErrorBody{}
 }

@@ -17,10 +17,11 @@ type durableError struct {
 type durableErrorFields struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	Written string `json:"written,omitempty"` // with 503 to a write: one of wire's Written constants
 }
 
-func writeDurableError(w http.ResponseWriter, status int, code, message string) {
-	writeJSONBody(w, status, durableError{durableErrorFields{code, message}})
+func writeDurableError(w http.ResponseWriter, status int, fields durableErrorFields) {
+	writeJSONBody(w, status, durableError{fields})
 }
 
 // refuseDurable answers a request that failed, with the headers that let its
@@ -46,5 +47,5 @@ func (a *API) refuseDurable(w http.ResponseWriter, r *http.Request, err error) {
 		message = fmt.Sprintf("%s; the tail is %s", message, wire.FormatToken(refused.Tail))
 	default:
 	}
-	writeDurableError(w, known.status, known.name, message)
+	writeDurableError(w, known.status, durableErrorFields{known.name, message, written(r, refused.Code)})
 }

@@ -50,7 +50,7 @@ func (a *API) durableMethod(w http.ResponseWriter, r *http.Request, name stream.
 		return a.durableDelete(w, r, name)
 	default:
 		methodNotAllowed(w, durableMethods, func(status int, code, message string) {
-			writeDurableError(w, status, code, message)
+			writeDurableError(w, status, durableErrorFields{Code: code, Message: message})
 		})
 		return nil
 	}

@@ -71,6 +71,20 @@ func (a *API) errorFields(w http.ResponseWriter, r *http.Request, err error) (re
 	return known, refused
 }
 
+// written is what a refusal says about whether a write was carried out.
+func written(r *http.Request, code stream.Code) string {
+	switch {
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		return ""
+	case code == stream.CodeOutcomeUnknown:
+		return wire.WrittenUnknown
+	case code == stream.CodeOverloaded || code == stream.CodeUnavailable:
+		return wire.WrittenNo
+	default:
+		return ""
+	}
+}
+
 // internalError is what a client is told of a fault of ours; known may be nil.
 func internalError(w http.ResponseWriter, known *stream.Error) *stream.Error {
 	what := "an internal error"
@@ -114,7 +128,7 @@ func writeInternalError(w http.ResponseWriter, r *http.Request) {
 	known := refusalOf(refused.Code)
 	w.Header().Set("Cache-Control", "no-store")
 	if isDurable(r) {
-		writeDurableError(w, known.status, known.name, refused.Message)
+		writeDurableError(w, known.status, durableErrorFields{Code: known.name, Message: refused.Message})
 		return
 	}
 	writeJSONBody(w, known.status, wire.ErrorBody{Error: known.name, Message: refused.Message, RequestID: requestID(w)})

@@ -158,6 +158,10 @@ func TestRefusalsOnTheWire(t *testing.T) {
 			assertDurableError(t, got)
 			if known.status == http.StatusServiceUnavailable {
 				assert.Equal(t, "2", got.header.Get("Retry-After"), "whole seconds, rounded up")
+				what := map[bool]string{true: wire.WrittenUnknown, false: wire.WrittenNo}[code == stream.CodeOutcomeUnknown]
+				assert.Contains(t, got.body, `"written":"`+what+`"`)
+			} else {
+				assert.NotContains(t, got.body, "written")
 			}
 		})
 	}

@@ -82,7 +82,7 @@ func picoMethodNotAllowed(w http.ResponseWriter, allow string) {
 // the headers, for programs that look only there, and into the body.
 func (a *API) refusePico(w http.ResponseWriter, r *http.Request, err error) {
 	known, refused := a.errorFields(w, r, err)
-	body := wire.ErrorBody{Error: known.name, Message: refused.Message}
+	body := wire.ErrorBody{Error: known.name, Message: refused.Message, Written: written(r, refused.Code)}
 	h := w.Header()
 	switch refused.Code {
 	case stream.CodeInternal:

@@ -60,16 +60,17 @@ func picoError(t *testing.T, got answer) wire.ErrorBody {
 
 func TestPicoErrorsOfTheService(t *testing.T) {
 	for _, c := range []struct {
-		err    *stream.Error
-		status int
-		code   string
-		retry  string
+		err     *stream.Error
+		status  int
+		code    string
+		retry   string
+		written string
 	}{
-		{stream.Errorf(stream.CodeTooLarge, "the record is too large"), 413, "too_large", ""},
-		{stream.Errorf(stream.CodeOverloaded, "the backlog is full"), 503, "overloaded", "1"},
-		{&stream.Error{Code: stream.CodeUnavailable, Message: "the log is out of reach", RetryAfter: 2500 * time.Millisecond}, 503, "unavailable", "3"},
-		{stream.Errorf(stream.CodeOutcomeUnknown, "the outcome is unknown"), 503, "unavailable", "1"},
-		{stream.Errorf(stream.CodeUnsupported, "not in this release"), 501, "not_implemented", ""},
+		{stream.Errorf(stream.CodeTooLarge, "the record is too large"), 413, "too_large", "", ""},
+		{stream.Errorf(stream.CodeOverloaded, "the backlog is full"), 503, "overloaded", "1", "no"},
+		{&stream.Error{Code: stream.CodeUnavailable, Message: "the log is out of reach", RetryAfter: 2500 * time.Millisecond}, 503, "unavailable", "3", "no"},
+		{stream.Errorf(stream.CodeOutcomeUnknown, "the outcome is unknown"), 503, "unavailable", "1", "unknown"},
+		{stream.Errorf(stream.CodeUnsupported, "not in this release"), 501, "not_implemented", "", ""},
 	} {
 		s := newService(t)
 		s.must(http.MethodPut, "/a", "")
@@ -81,6 +82,11 @@ func TestPicoErrorsOfTheService(t *testing.T) {
 			assert.Equal(t, c.code, body.Error)
 			assert.Equal(t, c.err.Message, body.Message)
 			assert.Equal(t, c.retry, got.header.Get("Retry-After"))
+			if method == http.MethodGet {
+				assert.Empty(t, body.Written, "it writes nothing")
+			} else {
+				assert.Equal(t, c.written, body.Written)
+			}
 		}
 		assert.Equal(t, c.status, s.do(http.MethodHead, "/a", "").status)
 		assert.Equal(t, c.status, s.do(http.MethodGet, "/", "").status)

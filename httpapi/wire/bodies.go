@@ -26,6 +26,12 @@ const (
 	ErrorNotImplemented   = "not_implemented" // with status 501: a feature that this release lacks
 )
 
+// What became of a write that was answered with 503, as both protocols say it.
+const (
+	WrittenNo      = "no"      // nothing was written, nor will be: whoever repeats the request writes once
+	WrittenUnknown = "unknown" // it may have been carried out, or may still be
+)
+
 // ErrorBody is the body of every refusal of the Pico protocol.
 type ErrorBody struct {
 	Error       string         `json:"error"`                  // for programs: one of the Error constants
@@ -33,6 +39,7 @@ type ErrorBody struct {
 	NextSeq     *stream.Offset `json:"next_seq,omitempty"`     // the tail, where it helps
 	EarliestSeq *stream.Offset `json:"earliest_seq,omitempty"` // the first retained, with gone
 	RequestID   string         `json:"request_id,omitempty"`   // that the server's log carries, with internal
+	Written     string         `json:"written,omitempty"`      // with 503 to a write: one of the Written constants
 }
 
 // ListedStream is a stream in a [ListBody].
