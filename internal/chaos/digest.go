@@ -13,8 +13,9 @@ import (
 	"github.com/picomq/picomq/stream"
 )
 
-// digestLimit turns nodes that report no digest into an error.
-const digestLimit = 2 * time.Minute
+// digestLimit turns nodes that report no digest into an error, and reportsLimit has
+// the next index tried.
+const digestLimit, reportsLimit = 10 * time.Minute, time.Minute
 
 // agree has every node report the digest of its state at one index, later than
 // anything that was done to it, and compares them.
@@ -27,8 +28,7 @@ func (c *cluster) agree(ctx context.Context) error {
 	}
 	defer func() { _ = log.Close() }() // nothing was written
 	for {
-		// Rows may be dropped before they are read here, by nodes in haste, and a node
-		// that was overtaken just now has no state of its own at that row.
+		// Rows may be dropped before they are read here, by nodes in haste.
 		err := c.agreeNext(ctx, log)
 		again := errors.Is(err, commands.ErrTruncated) || errors.Is(err, context.DeadlineExceeded)
 		if !again || ctx.Err() != nil {
@@ -39,8 +39,6 @@ func (c *cluster) agree(ctx context.Context) error {
 
 // agreeNext is agree for the next index at which nodes report.
 func (c *cluster) agreeNext(ctx context.Context, log *sqllog.Log) error {
-	ctx, cancel := context.WithTimeout(ctx, digestLimit/4)
-	defer cancel()
 	head, err := log.Head(ctx)
 	if err != nil {
 		return err
@@ -71,14 +69,16 @@ func firstOf(reports map[commands.NodeID]commands.Digest) commands.NodeID {
 }
 
 // advance adds rows until the log is past an index: creates, which are rows of
-// their own when they come one after the other.
+// their own when they come one after the other. It stops soon after, before the
+// rows in question are dropped.
 func (c *cluster) advance(ctx context.Context, log *sqllog.Log, to commands.Index) error {
-	for i := 0; ; i++ {
-		if i%16 == 0 {
+	for i, look := 0, 0; ; i++ {
+		if i == look {
 			head, err := log.Head(ctx)
 			if err != nil || head.Index > to {
 				return err
 			}
+			look += 1 + int(to-head.Index)/2
 		}
 		name := stream.Name(fmt.Sprintf("rows/%d-%d", to, i))
 		_, err := c.seats[i%nodes].door.pico.Create(ctx, name, client.CreateRequest{Config: stream.Config{ContentType: contentType}})
@@ -90,6 +90,8 @@ func (c *cluster) advance(ctx context.Context, log *sqllog.Log, to commands.Inde
 
 // reportsOf waits for the reports of all nodes about one index.
 func reportsOf(ctx context.Context, log *sqllog.Log, at commands.Index) (map[commands.NodeID]commands.Digest, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportsLimit)
+	defer cancel()
 	reports := map[commands.NodeID]commands.Digest{}
 	last := at
 	for {

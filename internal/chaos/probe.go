@@ -38,12 +38,15 @@ func probeNode(ctx context.Context, d *door, name stream.Name, s *stillness) {
 	slots := make(chan struct{}, mostProbes)
 	ticks := time.NewTicker(probeEvery)
 	defer ticks.Stop()
+	last := time.Now()
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
 		}
+		s.woke(time.Since(last) - probeEvery)
+		last = time.Now()
 		select {
 		case slots <- struct{}{}:
 		default:

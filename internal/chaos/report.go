@@ -50,8 +50,8 @@ func (r *Report) String() string {
 		"faults: %s; %d of them while another was under way",
 		r.Calls, r.Streams, r.Unknown, r.Records, r.Visits, r.Orphans, strings.Join(befell, ", "), r.Pairs)
 	if r.stillness != nil {
-		text += fmt.Sprintf("\n%d writes of the probe accepted; longest time without one, while one was possible: %v\nthe longest, and the faults meanwhile or just before: %v",
-			r.stillness.accepted, r.Stillness().Round(time.Millisecond), r.stillness)
+		text += fmt.Sprintf("\n%d writes of the probe accepted, which itself came up to %v late; longest time without one, while one was possible: %v\nthe longest, and the faults meanwhile or just before: %v",
+			r.stillness.accepted, r.stillness.late.Round(time.Millisecond), r.Stillness().Round(time.Millisecond), r.stillness)
 	}
 	return text
 }

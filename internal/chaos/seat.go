@@ -79,7 +79,7 @@ func (s *seat) start(ctx context.Context, random *rand.Rand) error {
 }
 
 // startLimit turns a node that never becomes ready into an error.
-const startLimit = time.Minute
+const startLimit = 5 * time.Minute
 
 func (s *seat) launch(ctx context.Context, random *rand.Rand) error {
 	p, err := process.Launch(context.WithoutCancel(ctx), process.Config{

@@ -35,6 +35,7 @@ type stillness struct {
 	under    [faults]int       // how many of each fault are under way
 	over     [faults]time.Time // when the last of each ended
 	accepted int64
+	late     time.Duration          // at most, of the probe itself: the machine had no time for it
 	longest  map[string]time.Duration // by the faults that were under way meanwhile, or just before
 }
 
@@ -84,6 +85,13 @@ func (s *stillness) accept() {
 	s.accepted++
 	s.settle()
 	s.since = s.now()
+}
+
+// woke notes how late the probe itself came.
+func (s *stillness) woke(late time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = max(s.late, late)
 }
 
 func (s *stillness) change(do func()) {
