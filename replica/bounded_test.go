@@ -12,7 +12,6 @@ import (
 
 	"github.com/picomq/picomq/commands"
 	"github.com/picomq/picomq/replica"
-	"github.com/picomq/picomq/replica/archive"
 	"github.com/picomq/picomq/sqllog/sqllogtest"
 	"github.com/picomq/picomq/stream"
 )
@@ -56,7 +55,7 @@ func TestTheLogStaysSmall(t *testing.T) {
 		a, err := l.Archive(t.Context())
 		require.NoError(t, err)
 		require.Greater(t, a.Truncated.Index, commands.Index(rounds*rows/2))
-		require.NoError(t, archive.VerifyChain(t.Context(), c.bucket, archivePrefix, a))
+		c.requireArchive(a)
 		require.NoError(t, l.Close())
 	})
 }
@@ -97,7 +96,7 @@ func TestJobsRunWhileRowsAreWritten(t *testing.T) {
 		}
 		a := archiveRecord(t, logs[0])
 		require.NotZero(t, a.Truncated.Index)
-		require.NoError(t, archive.VerifyChain(t.Context(), c.bucket, archivePrefix, a))
+		c.requireArchive(a)
 		digest, last := replayed(t, c.bucket, logs[0])
 		for _, r := range nodes {
 			if r.Applied() == last {

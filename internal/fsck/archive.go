@@ -102,14 +102,10 @@ func (w *chain) beyond(span archive.Span, o *blob.ListObject) {
 // read verifies an object, or if the check is quick its header.
 func (w *chain) read(ctx context.Context, key string) (archive.Header, error) {
 	return retry(ctx, func() (archive.Header, error) {
-		if !w.Quick {
-			return archive.Read(ctx, w.Bucket, key, w.row)
+		if w.Quick {
+			return archive.ReadHeader(ctx, w.Bucket, key)
 		}
-		r, err := archive.Open(ctx, w.Bucket, key)
-		if err != nil {
-			return archive.Header{}, err
-		}
-		return r.Header(), r.Close()
+		return archive.Read(ctx, w.Bucket, key, w.row)
 	})
 }
 

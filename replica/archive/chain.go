@@ -169,17 +169,3 @@ func follow(ctx context.Context, bucket *blob.Bucket, at Link, span Span, visit 
 	}
 	return header.Link(), nil
 }
-
-// VerifyChain reads the whole archive that the log records, and compares its
-// end with that record.
-func VerifyChain(ctx context.Context, bucket *blob.Bucket, prefix string, recorded commands.Archive) error {
-	end, err := Walk(ctx, bucket, prefix, Link{}, recorded.Head.Index, nil)
-	if err != nil {
-		return err
-	}
-	if want := LinkAt(recorded); end != want {
-		return &ChainError{Key: recorded.Key, Want: want.Last.Index, First: want.Last.Index, Why: fmt.Sprintf(
-			"the archive ends with %v of object %v, the log records %v of object %v", end.Last, end.Digest, want.Last, want.Digest)}
-	}
-	return nil
-}
