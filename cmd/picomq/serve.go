@@ -53,6 +53,7 @@ are ended cleanly.`,
 			if err := c.validate(); err != nil {
 				return cli.UsageError(err)
 			}
+			makeRoomForDisk(&c)
 			return serve(cmd.Context(), &c, cmd.OutOrStdout())
 		},
 	}
