@@ -30,11 +30,14 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 // without, and says of each, on a line of its own, what is mostly the same.
 type connectError struct{ error }
 
+// hooks are the driver's names for what is done on a new connection.
+var hooks = strings.NewReplacer("ValidateConnect failed: ", "", "AfterConnect error: ", "")
+
 // Error is the text on one line, without lines that others hold already.
 func (e connectError) Error() string {
 	var text string
 	for line := range strings.Lines(e.error.Error()) {
-		line = strings.Join(strings.Fields(line), " ")
+		line = hooks.Replace(strings.Join(strings.Fields(line), " "))
 		switch {
 		case text == "":
 			text = line

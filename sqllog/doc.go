@@ -104,7 +104,7 @@
 // synchronous_commit or full_page_writes off: what it acknowledges may be gone
 // after a crash. Appends wait for their commit also where synchronous_commit is
 // turned off later.
-// Every connection is checked to be to a primary. A pooler between must keep
+// A pooler between must keep
 // sessions (PgBouncer: pool_mode=session), because settings, prepared statements
 // and LISTEN belong to one: Open looks whether two connections have a session
 // each, and whether a notification arrives, and refuses otherwise. Settings are
@@ -115,6 +115,17 @@
 // SQLite runs in WAL mode with synchronous=FULL, so a commit is on disk when
 // it is acknowledged. One process owns the file: a lock on PATH.lock is held
 // as long as the Log is open, which the kernel releases when the process dies.
+//
+// # Which server
+//
+// A URL may name several hosts, primary and standbys, in any order. Every new
+// connection is checked to be to a primary; the host that was it last is tried
+// first, and each gets an equal part of the time of a call, so that one that never
+// answers keeps nobody from the next. A promoted standby begins a new timeline:
+// once a log met it, it takes no connection to a server on an older one, and uses
+// none that it has, until it is closed. So a primary that was replaced and comes
+// back, or lives on, is left alone. What a promoted standby lacks is noticed by the
+// chain.
 //
 // # Bounds
 //

@@ -119,7 +119,7 @@ func (l *Log) hear(ctx context.Context, conn *pgx.Conn) error {
 func (l *Log) ping(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	return conn.Ping(ctx)
+	return errors.Join(stillPrimary(conn.PgConn()), conn.Ping(ctx))
 }
 
 // hangUp closes a connection without waiting for a server that may be gone.

@@ -26,8 +26,6 @@ const (
 	// transaction, and a connection whose peer does not acknowledge: the
 	// longest that a frozen or vanished node can hold the lock of appends.
 	ServerTimeout = 900 * time.Millisecond
-	// idleConnections is how many connections stay open when idle.
-	idleConnections = 4
 )
 
 const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -92,12 +90,12 @@ func openPostgres(ctx context.Context, config *pgx.ConnConfig, options Options) 
 		return l, err
 	}
 	prepare := fmt.Sprintf(postgresPrepare, "'"+channel+"'")
-	pool := openPool(config, stdlib.OptionBeforeConnect(neverCancel), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+	pool := openPool(config, stdlib.OptionBeforeConnect(neverCancel), stdlib.OptionResetSession(leaveOldPrimary), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, prepare, pgx.QueryExecModeSimpleProtocol)
 		return err
 	}))
 	pool.SetMaxOpenConns(PoolSize)
-	pool.SetMaxIdleConns(idleConnections)
+	pool.SetMaxIdleConns(PoolSize) // a new one may have to wait for a host that is gone
 	l.writer = bun.NewDB(pool, pgdialect.New())
 	l.reader = l.writer
 	l.onClose(l.writer.Close)

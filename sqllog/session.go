@@ -33,8 +33,12 @@ func postgresConfig(url string) (*pgx.ConnConfig, error) {
 	}
 	config.DialFunc = dialer.DialContext
 	greeting := greet(takeSettings(config))
-	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		return beginSession(ctx, conn, greeting)
+	(&primaries{}).choose(config)
+	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if _, err := askPlainly(ctx, conn, greeting); err != nil {
+			return fmt.Errorf("begin a session: %w", err)
+		}
+		return nil
 	}
 	return config, nil
 }
@@ -101,15 +105,13 @@ func takeSettings(config *pgx.ConnConfig) map[string]string {
 	return settings
 }
 
-// greet is the statement that begins a session: it makes the settings and asks
-// whether the server is a standby.
+// greet is the statement that begins a session: it makes the settings.
 func greet(settings map[string]string) string {
-	text := &strings.Builder{}
-	text.WriteString("SELECT pg_is_in_recovery()")
+	var made []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		fmt.Fprintf(text, ", set_config(%s, %s, false)", literal(name), literal(settings[name]))
+		made = append(made, fmt.Sprintf("set_config(%s, %s, false)", literal(name), literal(settings[name])))
 	}
-	return text.String()
+	return "SELECT " + strings.Join(made, ", ")
 }
 
 // literal quotes a value, whatever standard_conforming_strings says.
@@ -119,23 +121,6 @@ func literal(value string) string {
 		return "E" + quoted
 	}
 	return quoted
-}
-
-// beginSession runs on every new connection: with several hosts in the URL the
-// next is tried, and a primary that was demoted is left.
-func beginSession(ctx context.Context, conn *pgconn.PgConn, greeting string) error {
-	recovering, err := askPlainly(ctx, conn, greeting)
-	if err != nil {
-		return fmt.Errorf("begin a session: %w", err)
-	}
-	return standbyError(recovering == "t")
-}
-
-func standbyError(inRecovery bool) error {
-	if inRecovery {
-		return errors.New("the server is a standby (pg_is_in_recovery), whose log may be behind: name the primary in the URL")
-	}
-	return nil
 }
 
 // askPlainly is the first column of a query's first row, by the simple protocol.
@@ -162,7 +147,7 @@ func checkSessions(ctx context.Context, config *pgx.ConnConfig, limit time.Durat
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	plain := config.Config.Copy()
-	plain.ValidateConnect = nil
+	plain.AfterConnect = nil
 	var pair [2]*pgconn.PgConn
 	for i := range pair {
 		conn, err := pgconn.ConnectConfig(ctx, plain)
