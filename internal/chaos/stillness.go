@@ -35,7 +35,7 @@ type stillness struct {
 	under    [faults]int       // how many of each fault are under way
 	over     [faults]time.Time // when the last of each ended
 	accepted int64
-	late     time.Duration          // at most, of the probe itself: the machine had no time for it
+	late     time.Duration            // at most, of the probe itself: the machine had no time for it
 	longest  map[string]time.Duration // by the faults that were under way meanwhile, or just before
 }
 
