@@ -4,7 +4,6 @@
 #   docker run -p 4437:4437 -v picomq-data:/data picomq
 
 FROM golang:1.26.8-bookworm AS build
-ARG VERSION=dev
 WORKDIR /src
 
 # Modules first: they change less often than the code.
@@ -12,6 +11,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 
 COPY . .
+ARG VERSION=dev
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION}" -o /out/picomq ./cmd/picomq
 
 # Folders that the server writes to and cannot make itself on an empty image.
@@ -19,7 +19,7 @@ RUN install -d -m 0700 /out/writable/data && install -d -m 1777 /out/writable/tm
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /out/picomq /picomq
+COPY --from=build /out/picomq /usr/local/bin/
 COPY --from=build --chown=65532:65532 /out/writable/ /
 
 USER 65532:65532
@@ -27,6 +27,8 @@ USER 65532:65532
 VOLUME /data
 # 4437 serves streams. 4438 is the admin listener: publish it only where strangers cannot reach it.
 EXPOSE 4437 4438
+# Variables, so that they hold beside the flags that "docker run picomq serve --retention-age 7d" gives.
+ENV PICOMQ_DATA=/data PICOMQ_LISTEN=0.0.0.0:4437 PICOMQ_ADMIN_LISTEN=0.0.0.0:4438
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["/picomq"]
-CMD ["serve", "--data", "/data", "--listen", "0.0.0.0:4437", "--admin-listen", "0.0.0.0:4438"]
+ENTRYPOINT ["/usr/local/bin/picomq"]
+CMD ["serve"]
