@@ -210,7 +210,7 @@ func guard(ctx context.Context, db *bun.DB, f func() error) (err error) {
 		if got {
 			break
 		}
-		// Not pg_advisory_lock: the statement timeout would end the wait.
+		// Not pg_advisory_lock: a statement timeout would end the wait.
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for another process that migrates the same schema: %w", ctx.Err())

@@ -14,8 +14,9 @@
 // origins, notifies, and commits. On Postgres it travels by the simple protocol,
 // so nothing from the client is awaited while the lock is held, at whatever byte
 // it stops sending. The server also ends a statement, an idle transaction and a
-// silent connection after less than a second ([ServerTimeout]). So a node that
-// freezes anywhere cannot stop the appends of the others. The database's clock is
+// silent connection after less than a second ([ServerTimeout]), but for those of
+// a migration, which has minutes. So a node that freezes anywhere cannot stop the
+// appends of the others. The database's clock is
 // read after the lock is taken: times follow the order of indexes as far as that
 // clock does.
 //

@@ -4,9 +4,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
+
+// patience bounds a call to a log, and what else must come, however busy the
+// machine is: it only ends a test that hangs.
+const patience = time.Minute
 
 // childVariable makes the test binary a child of a test: its value names what
 // the child does, its arguments follow in childArgument.

@@ -16,17 +16,17 @@ const tableCount = "SELECT count(*) FROM information_schema.tables WHERE table_s
 func TestPostgresBehindAPoolerThatKeepsSessions(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	through := d.Pooler(t, "session")
-	l, err := sqllog.Open(t.Context(), through, sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), through, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	other := openPostgres(t, d)
 	awaitWake(t, l) // its peer's own check
-	at, err := l.Append(t.Context(), insert(1))
+	at, err := appendUntilSent(t.Context(), l, insert(1))
 	require.NoError(t, err)
 	awaitWake(t, other)
 	in := insert(2)
 	in.Applied = at.Position
-	_, err = other.Append(t.Context(), in)
+	_, err = appendUntilSent(t.Context(), other, in)
 	require.NoError(t, err)
 	awaitWake(t, l)
 	rows, err := l.Read(t.Context(), 0, 10, 1<<20)
@@ -38,7 +38,7 @@ func TestPostgresRefusesAPoolerThatSharesSessions(t *testing.T) {
 	for _, mode := range []string{"transaction", "statement"} {
 		t.Run(mode, func(t *testing.T) {
 			d := sqllogtest.Postgres(t)
-			_, err := sqllog.Open(t.Context(), d.Pooler(t, mode), sqllog.Options{})
+			_, err := sqllog.Open(t.Context(), d.Pooler(t, mode), sqllog.Options{Timeout: patience})
 			require.ErrorContains(t, err, "pool_mode=session")
 			assert.NotContains(t, err.Error(), "\n")
 			assert.Equal(t, "0", d.String(t, tableCount), "and touches nothing")
@@ -51,9 +51,9 @@ func TestPostgresBehindAPoolerThatLeavesSessionsAsTheyAre(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	through := d.Pooler(t, "session", "server_reset_query =")
 	for seq := range uint64(3) {
-		l, err := sqllog.Open(t.Context(), through, sqllog.Options{})
+		l, err := sqllog.Open(t.Context(), through, sqllog.Options{Timeout: patience})
 		require.NoError(t, err)
-		_, err = l.Append(t.Context(), insert(seq+1))
+		_, err = appendUntilSent(t.Context(), l, insert(seq+1))
 		require.NoError(t, err)
 		_, err = l.Read(t.Context(), 0, 10, 1<<20)
 		require.NoError(t, err)
@@ -64,11 +64,11 @@ func TestPostgresBehindAPoolerThatLeavesSessionsAsTheyAre(t *testing.T) {
 // A session that somebody else cleaned up is given up, and not tried for ever.
 func TestPostgresSessionThatLostItsStatements(t *testing.T) {
 	l := openPostgres(t, sqllogtest.Postgres(t))
-	_, err := l.Append(t.Context(), insert(1))
+	_, err := appendUntilSent(t.Context(), l, insert(1))
 	require.NoError(t, err)
 	sqllog.CleanUp(t.Context(), t, l)
 	_, err = l.Append(t.Context(), insert(2))
 	require.ErrorIs(t, err, commands.ErrNotSent)
-	_, err = l.Append(t.Context(), insert(2))
+	_, err = appendUntilSent(t.Context(), l, insert(2))
 	require.NoError(t, err)
 }

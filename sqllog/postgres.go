@@ -26,6 +26,10 @@ const (
 	// transaction, and a connection whose peer does not acknowledge: the
 	// longest that a frozen or vanished node can hold the lock of appends.
 	ServerTimeout = 900 * time.Millisecond
+	// migrationTimeout is after how long the server gives up a statement of a
+	// migration, which may go through a whole table, and migrationIdle a transaction
+	// of one whose node is frozen.
+	migrationTimeout, migrationIdle = 10 * time.Minute, 10 * time.Second
 )
 
 const postgresNow = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -112,7 +116,7 @@ func preparePostgres(ctx context.Context, config *pgx.ConnConfig, options Option
 	if err := checkSessions(ctx, config, options.Timeout); err != nil {
 		return "", err
 	}
-	db := bun.NewDB(openPool(config), pgdialect.New())
+	db := bun.NewDB(openPool(config, stdlib.OptionAfterConnect(allowMigrations)), pgdialect.New())
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := db.PingContext(ctx); err != nil {
 		return "", fmt.Errorf("connect: %w", err)
@@ -134,6 +138,13 @@ func preparePostgres(ctx context.Context, config *pgx.ConnConfig, options Option
 		return "", err
 	}
 	return channel, nil
+}
+
+// allowMigrations gives the statements of a session the time that migrations take.
+func allowMigrations(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d; SET idle_in_transaction_session_timeout = %d",
+		migrationTimeout.Milliseconds(), migrationIdle.Milliseconds()), pgx.QueryExecModeSimpleProtocol)
+	return err
 }
 
 // where names the database without secrets.

@@ -31,7 +31,7 @@ func TestPostgres(t *testing.T) {
 
 func openPostgres(t testing.TB, d *sqllogtest.Database) *sqllog.Log {
 	t.Helper()
-	l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
@@ -64,9 +64,14 @@ func holdHead(t *testing.T, d *sqllogtest.Database) *sql.Tx {
 	return tx
 }
 
-const waitingQuery = `SELECT a.pid FROM pg_stat_activity AS a JOIN pg_locks AS l ON l.pid = a.pid
-WHERE l.locktype = 'advisory' AND NOT l.granted AND l.classid::bigint = hashtext('picomq append')::bigint & 4294967295
-AND l.objid::bigint = hashtext(current_schema())::bigint & 4294967295 LIMIT 1`
+const (
+	// locksOfAppends is who holds the lock of appends in this schema, or waits for it.
+	locksOfAppends = `FROM pg_stat_activity AS a JOIN pg_locks AS l ON l.pid = a.pid
+WHERE l.locktype = 'advisory' AND l.classid::bigint = hashtext('picomq append')::bigint & 4294967295
+AND l.objid::bigint = hashtext(current_schema())::bigint & 4294967295`
+
+	waitingQuery = "SELECT a.pid " + locksOfAppends + " AND NOT l.granted LIMIT 1"
+)
 
 // awaitWaiting returns when a backend waits to append in this schema.
 func awaitWaiting(t *testing.T, d *sqllogtest.Database) {
@@ -74,7 +79,7 @@ func awaitWaiting(t *testing.T, d *sqllogtest.Database) {
 	var pid int
 	require.Eventually(t, func() bool {
 		return d.Admin.QueryRowContext(t.Context(), waitingQuery).Scan(&pid) == nil
-	}, 30*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 }
 
 // terminateUntilAnswered terminates the backend that waits to append, again
@@ -139,7 +144,7 @@ func TestPostgresTerminatedWhileAppending(t *testing.T) {
 	_, _, found, err := l.FindOrigin(t.Context(), insert(1).Origin, 0)
 	require.NoError(t, err)
 	assert.False(t, found)
-	_, err = l.Append(t.Context(), insert(1))
+	_, err = appendUntilSent(t.Context(), l, insert(1))
 	require.NoError(t, err)
 	assert.Equal(t, "1", d.String(t, "SELECT count(*) FROM command_log"))
 }
@@ -147,17 +152,17 @@ func TestPostgresTerminatedWhileAppending(t *testing.T) {
 func TestPostgresAnswerLost(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	p := startProxy(t, d.URL)
-	l, err := sqllog.Open(t.Context(), p.url, sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), p.url, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
-	first, err := l.Append(t.Context(), insert(1))
+	first, err := appendUntilSent(t.Context(), l, insert(1))
 	require.NoError(t, err)
 
 	p.mute.Store(true)
 	answers := appendAside(t, l, insert(2))
 	require.Eventually(t, func() bool {
 		return d.String(t, "SELECT count(*) FROM command_log") == "2"
-	}, 30*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	p.cut()
 	p.mute.Store(false)
 	a := <-answers
@@ -169,10 +174,10 @@ func TestPostgresAnswerLost(t *testing.T) {
 		var found bool
 		at, digest, found, err = l.FindOrigin(t.Context(), insert(2).Origin, 0)
 		return err == nil && found
-	}, 30*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	assert.Equal(t, commands.PayloadDigest(insert(2).Payload), digest)
 	assert.Equal(t, first.Row, at.Previous)
-	_, err = l.Append(t.Context(), insert(2))
+	_, err = appendUntilSent(t.Context(), l, insert(2))
 	require.ErrorIs(t, err, commands.ErrDuplicateOrigin)
 	assert.Equal(t, "2", d.String(t, "SELECT count(*) FROM command_log"))
 }
@@ -231,10 +236,13 @@ func TestPostgresFrozenNodeDoesNotStopOthers(t *testing.T) {
 			if c.rows == "1" {
 				require.Eventually(t, func() bool {
 					return d.String(t, "SELECT idx FROM log_head") == "2"
-				}, 30*time.Second, time.Millisecond)
+				}, patience, time.Millisecond)
+			}
+			if c.rows == "0" {
+				require.Equal(t, "0", d.String(t, "SELECT count(*) "+locksOfAppends+" AND l.granted"), "it holds no lock")
 			}
 			for seq := range uint64(3) {
-				_, err := other.Append(t.Context(), insert(10+seq))
+				_, err := appendUntilSent(t.Context(), other, insert(10+seq))
 				require.NoError(t, err)
 			}
 			assert.Equal(t, c.rows, d.String(t, "SELECT count(*) FROM origins WHERE seq = 2"))
@@ -269,14 +277,14 @@ func TestPostgresIdleTransactionIsEnded(t *testing.T) {
 func TestPostgresListenerComesBack(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	l, other := openPostgres(t, d), openPostgres(t, d)
-	_, err := other.Append(t.Context(), insert(1))
+	_, err := appendUntilSent(t.Context(), other, insert(1))
 	require.NoError(t, err)
 	awaitWake(t, l)
 
 	d.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE query = 'LISTEN ' || $1`, sqllog.ChannelOf(d.String(t, "SELECT current_schema()")))
 	awaitWake(t, l) // what it may have missed
-	_, err = other.Append(t.Context(), insert(2))
+	_, err = appendUntilSent(t.Context(), other, insert(2))
 	require.NoError(t, err)
 	awaitWake(t, l)
 }
@@ -285,7 +293,7 @@ func awaitWake(t *testing.T, l *sqllog.Log) {
 	t.Helper()
 	select {
 	case <-l.Wakeups():
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		require.Fail(t, "no wakeup came")
 	}
 }
@@ -294,7 +302,7 @@ func TestPostgresChannelsAreSeparate(t *testing.T) {
 	one, two := sqllogtest.Postgres(t), sqllogtest.Postgres(t)
 	l := openPostgres(t, one)
 	other := openPostgres(t, two)
-	_, err := other.Append(t.Context(), insert(1))
+	_, err := appendUntilSent(t.Context(), other, insert(1))
 	require.NoError(t, err)
 	awaitWake(t, other)
 	assert.Empty(t, l.Wakeups(), "another cluster's appends wake nobody here")
@@ -302,10 +310,10 @@ func TestPostgresChannelsAreSeparate(t *testing.T) {
 
 func TestPostgresRefusesUnsafeSettings(t *testing.T) {
 	d := sqllogtest.Postgres(t)
-	_, err := sqllog.Open(t.Context(), d.URL+"&synchronous_commit=off", sqllog.Options{})
+	_, err := sqllog.Open(t.Context(), d.URL+"&synchronous_commit=off", sqllog.Options{Timeout: patience})
 	require.ErrorContains(t, err, "synchronous_commit is off")
 	assert.Equal(t, "0", d.String(t, "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema()"), "and touches nothing")
-	l, err := sqllog.Open(t.Context(), d.URL+"&synchronous_commit=local", sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), d.URL+"&synchronous_commit=local", sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 }
@@ -332,11 +340,11 @@ func TestPostgresSettingsCannotBeOverridden(t *testing.T) {
 
 func TestPostgresRefusesANewerSchema(t *testing.T) {
 	d := sqllogtest.Postgres(t)
-	l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	d.Exec(t, "INSERT INTO picomq_migrations (name, group_id) VALUES ('29990101000000', 9)")
-	_, err = sqllog.Open(t.Context(), d.URL, sqllog.Options{})
+	_, err = sqllog.Open(t.Context(), d.URL, sqllog.Options{Timeout: patience})
 	require.ErrorContains(t, err, "29990101000000")
 }
 
@@ -344,7 +352,7 @@ func TestPostgresRefusesANewerSchema(t *testing.T) {
 func TestPostgresAppendIsOneMessage(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	p := startProxy(t, d.URL)
-	l, err := sqllog.Open(t.Context(), p.url, sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), p.url, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), insert(0)) // the connection is open
 	require.NoError(t, err)
@@ -355,7 +363,7 @@ func TestPostgresAppendIsOneMessage(t *testing.T) {
 	}
 	p.freeze.Store(&count)
 	for seq := range uint64(5) {
-		_, err := l.Append(t.Context(), insert(1+seq))
+		_, err := appendUntilSent(t.Context(), l, insert(1+seq))
 		require.NoError(t, err)
 	}
 	p.freeze.Store(nil)

@@ -21,7 +21,7 @@ import (
 // each that was acknowledged.
 func appendForever(path string) error {
 	ctx := context.Background()
-	l, err := sqllog.Open(ctx, "sqlite://"+path, sqllog.Options{})
+	l, err := sqllog.Open(ctx, "sqlite://"+path, sqllog.Options{Timeout: patience})
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func TestSQLiteKeepsWhatAKilledProcessAcknowledged(t *testing.T) {
 		acknowledged = append(acknowledged, c.acknowledged(t, 30)...)
 		acknowledged = append(acknowledged, c.kill(t)...)
 
-		l, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{})
+		l, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{Timeout: patience})
 		require.NoError(t, err, "the lock went with the process")
 		rows, err := l.Read(t.Context(), 0, 1<<20, 1<<30)
 		require.NoError(t, err)
@@ -126,13 +126,13 @@ func TestSQLiteRefusesASecondProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
 	c := startChild(t, path)
 	c.acknowledged(t, 1)
-	_, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{})
+	_, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{Timeout: patience})
 	require.ErrorContains(t, err, path+" is in use by process "+fmt.Sprint(c.Process.Pid))
 	require.ErrorContains(t, err, path+".lock")
 
 	link := filepath.Join(t.TempDir(), "other.db")
 	require.NoError(t, os.Symlink(path, link))
-	_, err = sqllog.Open(t.Context(), "sqlite://"+link, sqllog.Options{})
+	_, err = sqllog.Open(t.Context(), "sqlite://"+link, sqllog.Options{Timeout: patience})
 	require.ErrorContains(t, err, "in use", "by another name too")
 
 	c.acknowledged(t, 1) // it was not disturbed
@@ -142,9 +142,9 @@ func TestSQLiteRefusesASecondProcess(t *testing.T) {
 
 func TestSQLiteRefusesASecondLogInTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
-	first, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{})
+	first, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
-	_, err = sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{})
+	_, err = sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{Timeout: patience})
 	require.ErrorContains(t, err, "in use")
 	assert.Equal(t, 1, strings.Count(err.Error(), "\n")+1, "one line")
 	require.NoError(t, first.Close())

@@ -17,16 +17,16 @@ func TestALogThatIsOnlyRead(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	file := "sqlite://" + filepath.Join(t.TempDir(), "log.db")
 	for _, url := range []string{d.URL, file} {
-		_, err := sqllog.Open(t.Context(), url, sqllog.Options{ReadOnly: true})
+		_, err := sqllog.Open(t.Context(), url, sqllog.Options{ReadOnly: true, Timeout: patience})
 		require.Error(t, err, "there is none")
-		l, err := sqllog.Open(t.Context(), url, sqllog.Options{})
+		l, err := sqllog.Open(t.Context(), url, sqllog.Options{Timeout: patience})
 		require.NoError(t, err)
 		_, err = l.Append(t.Context(), commands.Insert{Payload: []byte("p")})
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
 	}
 	for _, url := range []string{d.Role(t, "SELECT ON ALL TABLES IN SCHEMA"), file} {
-		l, err := sqllog.Open(t.Context(), url, sqllog.Options{ReadOnly: true})
+		l, err := sqllog.Open(t.Context(), url, sqllog.Options{ReadOnly: true, Timeout: patience})
 		require.NoError(t, err)
 		rows, err := l.Read(t.Context(), 0, 10, 1000)
 		require.NoError(t, err)

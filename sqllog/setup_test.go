@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func TestPostgresSaysWhatIsWrongWithTheURL(t *testing.T) {
 		{"a role that may do nothing", d.Role(t), []string{"permission denied", "grant the role CREATE"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := sqllog.Open(t.Context(), c.url, sqllog.Options{})
+			_, err := sqllog.Open(t.Context(), c.url, sqllog.Options{Timeout: patience})
 			require.Error(t, err)
 			for _, text := range c.says {
 				assert.ErrorContains(t, err, text)
@@ -61,13 +62,13 @@ func TestPostgresSaysWhatIsWrongWithTheURL(t *testing.T) {
 func TestPostgresNeedsTheRightsOfARunningNode(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	openPostgres(t, d) // made the tables
-	_, err := sqllog.Open(t.Context(), d.Role(t, "SELECT ON ALL TABLES IN SCHEMA"), sqllog.Options{})
+	_, err := sqllog.Open(t.Context(), d.Role(t, "SELECT ON ALL TABLES IN SCHEMA"), sqllog.Options{Timeout: patience})
 	require.ErrorContains(t, err, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES")
 	assert.NotContains(t, err.Error(), "\n")
 
-	l, err := sqllog.Open(t.Context(), d.Role(t, "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA"), sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), d.Role(t, "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA"), sqllog.Options{Timeout: patience})
 	require.NoError(t, err, "these are enough")
-	_, err = l.Append(t.Context(), insert(1))
+	_, err = appendUntilSent(t.Context(), l, insert(1))
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 }
@@ -77,12 +78,12 @@ func TestPostgresNamesTheRightsThatAreMissing(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	openPostgres(t, d) // made the tables
 	role := d.Role(t)
-	_, err := sqllog.Open(t.Context(), role, sqllog.Options{})
+	_, err := sqllog.Open(t.Context(), role, sqllog.Options{Timeout: patience})
 	require.ErrorContains(t, err, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA")
 	require.NotContains(t, err.Error(), "CREATE")
 
 	d.Exec(t, "REVOKE USAGE ON SCHEMA "+d.String(t, "SELECT current_schema()")+" FROM "+roleOf(t, role))
-	_, err = sqllog.Open(t.Context(), role, sqllog.Options{})
+	_, err = sqllog.Open(t.Context(), role, sqllog.Options{Timeout: patience})
 	require.ErrorContains(t, err, "GRANT USAGE ON SCHEMA")
 }
 
@@ -106,7 +107,7 @@ func TestPostgresManyNodesStartAtOnce(t *testing.T) {
 	var group errgroup.Group
 	for range 5 {
 		group.Go(func() error {
-			l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{})
+			l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{Timeout: patience})
 			if err != nil {
 				return err
 			}
@@ -115,4 +116,34 @@ func TestPostgresManyNodesStartAtOnce(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	assert.Equal(t, "0", d.String(t, "SELECT idx FROM log_head"))
+}
+
+// A migration may go through a whole table, or wait for somebody who reads it, for
+// longer than any statement of a log may take.
+func TestPostgresMigrationsTakeTheirTime(t *testing.T) {
+	d := sqllogtest.Postgres(t)
+	l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{Timeout: patience})
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	d.Exec(t, "DELETE FROM picomq_migrations WHERE name = (SELECT max(name) FROM picomq_migrations)")
+	tx, err := d.Admin.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "LOCK TABLE origins")
+	require.NoError(t, err)
+	opened := make(chan error, 1)
+	go func() {
+		l, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{Timeout: patience})
+		if err == nil {
+			err = l.Close()
+		}
+		opened <- err
+	}()
+	require.Eventually(t, func() bool {
+		waits := d.String(t, `SELECT count(*) FROM pg_stat_activity AS a JOIN pg_locks AS l ON l.pid = a.pid
+			WHERE NOT l.granted AND l.relation = 'origins'::regclass AND clock_timestamp() - a.query_start > $1 * interval '1 ms'`,
+			(sqllog.ServerTimeout + 100*time.Millisecond).Milliseconds())
+		return waits != "0" || len(opened) > 0
+	}, patience, 10*time.Millisecond)
+	require.NoError(t, tx.Commit())
+	require.NoError(t, <-opened)
 }

@@ -24,7 +24,7 @@ func TestSQLite(t *testing.T) {
 
 func openSQLite(t testing.TB, path string) *sqllog.Log {
 	t.Helper()
-	l, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
@@ -70,7 +70,7 @@ func TestSQLiteReopens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing", "folders", "log.db")
 	var last commands.Position
 	for i := range 3 {
-		l, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{})
+		l, err := sqllog.Open(t.Context(), "sqlite://"+path, sqllog.Options{Timeout: patience})
 		require.NoError(t, err)
 		head, err := l.Head(t.Context())
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestSQLiteReopens(t *testing.T) {
 func TestSQLitePaths(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"log.db", "./below/log.db", "with space/50%25 ü.db", filepath.Join(t.TempDir(), "absolute.db")} {
-		l, err := sqllog.Open(t.Context(), "sqlite://"+name, sqllog.Options{})
+		l, err := sqllog.Open(t.Context(), "sqlite://"+name, sqllog.Options{Timeout: patience})
 		require.NoError(t, err, name)
 		require.NoError(t, l.Close())
 		require.FileExists(t, name)
@@ -113,7 +113,7 @@ func TestBadURLs(t *testing.T) {
 		"postgres://localhost:port/x":     "URL",
 		"postgres://u:secret@127.0.0.1:1": "connect",
 	} {
-		l, err := sqllog.Open(t.Context(), url, sqllog.Options{})
+		l, err := sqllog.Open(t.Context(), url, sqllog.Options{Timeout: patience})
 		require.Error(t, err, url)
 		require.Nil(t, l, url)
 		assert.ErrorContains(t, err, want)

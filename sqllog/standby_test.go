@@ -2,6 +2,7 @@ package sqllog_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -20,9 +21,9 @@ func TestPostgresNobodyCutsTheWaitForAStandbyShort(t *testing.T) {
 	server := sqllogtest.StartServer(t)
 	l, err := sqllog.Open(t.Context(), server.URL, sqllog.Options{Timeout: 2 * sqllog.ServerTimeout})
 	require.NoError(t, err)
-	other, err := sqllog.Open(t.Context(), server.URL, sqllog.Options{})
+	other, err := sqllog.Open(t.Context(), server.URL, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
-	_, err = l.Append(t.Context(), insert(1))
+	_, err = appendUntilSent(t.Context(), other, insert(1))
 	require.NoError(t, err)
 	standbys := func(names string) {
 		require.NoError(t, server.Configure(t.Context(), "synchronous_standby_names", names))
@@ -30,7 +31,7 @@ func TestPostgresNobodyCutsTheWaitForAStandbyShort(t *testing.T) {
 
 	standbys("away")
 	waiting := uint64(1)
-	for err == nil { // until the server's processes have all heard of it
+	for err == nil || errors.Is(err, commands.ErrNotSent) { // until the server's processes have all heard of it
 		waiting++
 		_, err = l.Append(t.Context(), insert(waiting))
 	}
@@ -45,7 +46,7 @@ func TestPostgresNobodyCutsTheWaitForAStandbyShort(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, _, found, err := other.FindOrigin(context.WithoutCancel(t.Context()), insert(waiting).Origin, 0)
 		return err == nil && found
-	}, 30*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	require.NoError(t, l.Close())
 	require.NoError(t, other.Close())
 }
@@ -53,12 +54,12 @@ func TestPostgresNobodyCutsTheWaitForAStandbyShort(t *testing.T) {
 // What a server is told after a node started makes no acknowledgement worth less.
 func TestPostgresAppendsAreDurableWhateverItIsToldLater(t *testing.T) {
 	server := sqllogtest.StartServer(t)
-	l, err := sqllog.Open(t.Context(), server.URL, sqllog.Options{})
+	l, err := sqllog.Open(t.Context(), server.URL, sqllog.Options{Timeout: patience})
 	require.NoError(t, err)
 	require.NoError(t, server.Configure(t.Context(), "wal_writer_delay", "10s"))
 	require.NoError(t, server.Configure(t.Context(), "synchronous_commit", "off"))
 	for seq := range uint64(10) {
-		_, err = l.Append(t.Context(), insert(seq+1))
+		_, err = appendUntilSent(t.Context(), l, insert(seq+1))
 		require.NoError(t, err)
 	}
 	require.NoError(t, server.Crash())

@@ -22,7 +22,7 @@ import (
 func appendRows(t testing.TB, l *sqllog.Log, after commands.Position, rows, size int) commands.Position {
 	t.Helper()
 	for range rows {
-		at, err := l.Append(t.Context(), commands.Insert{
+		at, err := appendUntilSent(t.Context(), l, commands.Insert{
 			Origin: commands.Origin{Node: 1, Epoch: 1, Seq: uint64(after.Index) + 1}, Payload: make([]byte, size), Applied: after,
 		})
 		require.NoError(t, err)
@@ -111,10 +111,10 @@ func TestTruncationHoldsUpNoAppend(t *testing.T) {
 	_, err = tx.ExecContext(t.Context(), "UPDATE log_archive SET idx = idx")
 	require.NoError(t, err)
 
-	truncated := make(chan error, 1)
+	upTo, truncated := last.Index, make(chan error, 1)
 	go func() {
 		for {
-			_, err := l.Truncate(t.Context(), last.Index, 10)
+			_, err := l.Truncate(t.Context(), upTo, 10)
 			var timeout interface{ SQLState() string }
 			if errors.As(err, &timeout) && timeout.SQLState() == "57014" {
 				continue // it waited for the lock that this test holds
@@ -125,7 +125,7 @@ func TestTruncationHoldsUpNoAppend(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return d.String(t, "SELECT count(*) FROM pg_locks WHERE relation = 'log_archive'::regclass AND mode = 'RowExclusiveLock'") != "1"
-	}, 30*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	last = appendRows(t, l, last, 10, 100) // while a truncation is under way
 	require.NoError(t, tx.Commit())
 	require.NoError(t, <-truncated)

@@ -99,7 +99,7 @@ func testLeaseExpiry(t *testing.T, b Backend) {
 	require.Eventually(t, func() bool {
 		held, err := b.Log.AcquireLease(t.Context(), "tick", two, time.Hour)
 		return err == nil && held
-	}, 30*time.Second, 2*time.Millisecond)
+	}, patience, 2*time.Millisecond)
 	held, err = b.Log.AcquireLease(t.Context(), "tick", one, time.Hour)
 	require.NoError(t, err)
 	assert.False(t, held)

@@ -2,7 +2,7 @@ package sqllogtest
 
 import (
 	"fmt"
-	"net"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,6 +18,13 @@ import (
 // poolerBinary is where Debian has PgBouncer.
 const poolerBinary = "/usr/sbin/pgbouncer"
 
+const (
+	// firstPort and ports are where it listens, outside of what a kernel gives to
+	// connections, and portsTried how many are tried: any may be taken.
+	firstPort, ports = 20000, 12000
+	portsTried       = 5
+)
+
 // Pooler starts a PgBouncer in front of the database in a pool mode (session,
 // transaction, statement), with further settings, and returns the URL that leads
 // through it. It ends with the test, and fails it when there is no PgBouncer (see
@@ -26,7 +33,22 @@ func (d *Database) Pooler(t testing.TB, mode string, settings ...string) string 
 	t.Helper()
 	u, err := url.Parse(d.URL)
 	require.NoError(t, err)
-	port := freePort(t)
+	said := ""
+	for range portsTried {
+		port := firstPort + rand.IntN(ports)
+		if said = d.startPooler(t, u, port, mode, settings); said == "" {
+			u.Host = fmt.Sprintf("127.0.0.1:%d", port)
+			return u.String()
+		}
+	}
+	require.FailNow(t, "PgBouncer does not listen", "%s", said)
+	return ""
+}
+
+// startPooler starts a PgBouncer in front of the database of a URL, and returns
+// nothing once it listens on a port, or what it said before it ended.
+func (d *Database) startPooler(t testing.TB, u *url.URL, port int, mode string, settings []string) (said string) {
+	t.Helper()
 	folder := t.TempDir()
 	config := filepath.Join(folder, "pgbouncer.ini")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `[databases]
@@ -57,23 +79,16 @@ default_pool_size = 40
 		<-ended // the test's context is over
 		_ = log.Close()
 	})
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	require.Eventually(t, func() bool {
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", address)
-		if err == nil {
-			_ = conn.Close()
+	for {
+		text, err := os.ReadFile(log.Name())
+		require.NoError(t, err)
+		if strings.Contains(string(text), fmt.Sprintf("listening on 127.0.0.1:%d", port)) {
+			return ""
 		}
-		return err == nil
-	}, 30*time.Second, 5*time.Millisecond, "PgBouncer does not listen")
-	u.Host = address
-	return u.String()
-}
-
-// freePort is a port of 127.0.0.1 that nobody listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().(*net.TCPAddr).Port
+		select {
+		case <-ended:
+			return string(text)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
