@@ -12,6 +12,8 @@ SHELL := /bin/bash
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZTIME ?= 50000x
+# How long the tests of one package may take before they count as hung. The slowest take two minutes on two cores.
+TIMEOUT ?= 40m
 KILLS ?= 10
 SOAK ?= 2m
 CHAOS ?= 2m
@@ -65,11 +67,11 @@ setup: conformance/node_modules/.package-lock.json ## Install what the tests nee
 
 .PHONY: unit
 unit: ## Run the Go tests (PKG=./some/package) beside a throw-away PostgreSQL
-	@scripts/with-postgres go test $(PKG)
+	@scripts/with-postgres go test -timeout $(TIMEOUT) $(PKG)
 
 .PHONY: race
 race: ## Run the Go tests with the race detector
-	@CGO_ENABLED=1 scripts/with-postgres go test -race $(PKG)
+	@CGO_ENABLED=1 scripts/with-postgres go test -race -timeout $(TIMEOUT) $(PKG)
 
 .PHONY: conformance
 conformance: setup build ## Run the official suite against one node and three, and the real clients
@@ -77,11 +79,11 @@ conformance: setup build ## Run the official suite against one node and three, a
 
 .PHONY: crash
 crash: build ## Kill the server KILLS times under load and check every acknowledged record
-	cd internal/crash && ../../scripts/with-postgres go test -count=1 -kills $(KILLS)
+	cd internal/crash && ../../scripts/with-postgres go test -count=1 -timeout $(TIMEOUT) -kills $(KILLS)
 
 .PHONY: rolling
 rolling: ## Restart every node of a cluster under load, behind balancers, and look for requests that failed
-	cd internal/rolling && ../../scripts/with-postgres go test -count=1
+	cd internal/rolling && ../../scripts/with-postgres go test -count=1 -timeout $(TIMEOUT)
 
 .PHONY: soak
 soak: ## Let nodes live under faults and crashes for SOAK, and check every read and what is left at the end
@@ -110,7 +112,7 @@ microbench: ## Run the Go benchmarks matching BENCH, COUNT times (compare two ru
 
 .PHONY: cover
 cover: ## Measure the coverage of the Go tests into coverage.html
-	scripts/with-postgres go test -coverpkg=./... -coverprofile=coverage.out $(PKG)
+	scripts/with-postgres go test -timeout $(TIMEOUT) -coverpkg=./... -coverprofile=coverage.out $(PKG)
 	go tool cover -html=coverage.out -o coverage.html
 	go tool cover -func=coverage.out | tail -n 1
 
