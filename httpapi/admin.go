@@ -28,6 +28,8 @@ type AdminConfig struct {
 	Inspect func(ctx context.Context, name stream.Name) (stream.Detail, error)
 	// Cluster describes the nodes. Required.
 	Cluster func(ctx context.Context) (wire.Cluster, error)
+	// Retention is what streams keep that state no bound of their own. Zero: all.
+	Retention stream.Retention
 	// Gatherer holds the metrics. Required.
 	Gatherer prometheus.Gatherer
 	// Pprof adds the profiler of net/http/pprof below /debug/pprof/. It lets

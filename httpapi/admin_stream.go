@@ -25,7 +25,7 @@ func (c AdminConfig) stream(w http.ResponseWriter, r *http.Request) {
 		refuseAdmin(w, err)
 		return
 	}
-	writeAdminJSON(w, http.StatusOK, streamDetail(&detail))
+	writeAdminJSON(w, http.StatusOK, streamDetail(&detail, c.Retention))
 }
 
 func (c AdminConfig) inspect(r *http.Request) (stream.Detail, error) {
@@ -52,7 +52,7 @@ func writeAdminJSON(w http.ResponseWriter, status int, value any) {
 	_, _ = io.WriteString(w, "\n") // a client that has gone needs no answer
 }
 
-func streamDetail(d *stream.Detail) wire.StreamDetail {
+func streamDetail(d *stream.Detail, byDefault stream.Retention) wire.StreamDetail {
 	listed := listedStream(&d.Info)
 	shown := wire.StreamDetail{
 		Name:        listed.Name,
@@ -68,7 +68,14 @@ func streamDetail(d *stream.Detail) wire.StreamDetail {
 		Extents:     d.Extents,
 		LiveForks:   d.Forks,
 	}
-	shown.RetentionAge, shown.RetentionBytes = d.Config.Retention.Age, d.Config.Retention.Bytes
+	own := d.Config.Retention
+	shown.RetentionAge, shown.RetentionBytes = own.Age, own.Bytes
+	if own.Age == 0 {
+		shown.DefaultRetentionAge = byDefault.Age
+	}
+	if own.Bytes == 0 {
+		shown.DefaultRetentionBytes = byDefault.Bytes
+	}
 	if f := d.Fork; f != nil {
 		shown.Fork = &wire.ForkDetail{From: "/" + string(f.From), ParentID: f.Parent, Seq: f.At, SubOffset: f.Sub}
 	}

@@ -62,17 +62,18 @@ func TestRetentionByDefault(t *testing.T) {
 func TestAdminShowsRetention(t *testing.T) {
 	s := newService(t)
 	handler, err := AdminHandler(AdminConfig{
-		Ready:    func(context.Context) error { return nil },
-		Inspect:  s.streams.Inspect,
-		Cluster:  noCluster,
-		Gatherer: prometheus.NewRegistry(),
+		Ready:     func(context.Context) error { return nil },
+		Inspect:   s.streams.Inspect,
+		Cluster:   noCluster,
+		Retention: stream.Retention{Age: 60},
+		Gatherer:  prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	s.must(http.MethodPut, "/both", "", "Pico-Retention-Age", "3600", "Pico-Retention-Bytes", "1000")
 	s.must(http.MethodPut, "/plain", "")
 	for name, want := range map[string]map[string]any{
-		"both":  {"retention_age": 3600.0, "retention_bytes": 1000.0},
-		"plain": {"retention_age": nil, "retention_bytes": nil},
+		"both":  {"retention_age": 3600.0, "retention_bytes": 1000.0, "default_retention_age": nil, "default_retention_bytes": nil},
+		"plain": {"retention_age": nil, "retention_bytes": nil, "default_retention_age": 60.0, "default_retention_bytes": nil},
 	} {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/streams/"+name, http.NoBody))

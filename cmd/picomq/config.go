@@ -213,6 +213,11 @@ const logFile = "log.db"
 // named for the log, which would be worth nothing without them.
 func (c *config) throwAway() bool { return strings.HasPrefix(c.storage, "mem:") && c.metaURL == "" }
 
+// retention is what streams keep that state no bound of their own.
+func (c *config) retention() stream.Retention {
+	return stream.Retention{Age: uint64(c.retentionAge), Bytes: c.retentionBytes}
+}
+
 // logKind is what the log is kept in: sqlite or postgres.
 func (c *config) logKind() string {
 	if strings.HasPrefix(c.metaURL, "sqlite:") {

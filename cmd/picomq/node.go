@@ -22,7 +22,6 @@ import (
 	"github.com/picomq/picomq/internal/peer"
 	"github.com/picomq/picomq/replica"
 	"github.com/picomq/picomq/sqllog"
-	"github.com/picomq/picomq/stream"
 	"github.com/picomq/picomq/upkeep"
 )
 
@@ -190,7 +189,7 @@ func (n *node) startEngine(c *config, identity blobwal.Identity, now func() time
 func (n *node) startUpkeep(c *config, identity blobwal.Identity) error {
 	jobs := upkeep.Config{
 		Replica: n.replica, Leases: n.log, Bucket: n.bucket, Cache: n.cache, Segments: n.engine, Identity: identity, Logger: n.logger,
-		Retention: stream.Retention{Age: uint64(c.retentionAge), Bytes: c.retentionBytes}, Bandwidth: c.compactRate,
+		Retention: c.retention(), Bandwidth: c.compactRate,
 		Grace: 3 * engine.DefaultStaleLimit, Nodes: n.log, NodeTimeout: c.nodeTimeout,
 	}
 	hastenUpkeep(&jobs)

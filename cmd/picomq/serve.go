@@ -208,8 +208,8 @@ func (s *server) start(c *config, public, admin net.Listener) error {
 	}
 	handler, err := httpapi.AdminHandler(httpapi.AdminConfig{
 		Ready: s.readiness, Inspect: s.node.engine.Inspect,
-		Cluster:  func(ctx context.Context) (wire.Cluster, error) { return s.node.describe(ctx, c.clusterID) },
-		Gatherer: s.node.registry(c, metrics), Pprof: c.pprof, Version: version,
+		Cluster:   func(ctx context.Context) (wire.Cluster, error) { return s.node.describe(ctx, c.clusterID) },
+		Retention: c.retention(), Gatherer: s.node.registry(c, metrics), Pprof: c.pprof, Version: version,
 	})
 	if err != nil {
 		return err

@@ -91,11 +91,16 @@ type StreamDetail struct {
 	TTL         *uint64       `json:"ttl,omitempty"`        // seconds
 	ExpiresAt   string        `json:"expires_at,omitempty"` // RFC 3339
 	// The stream's own bounds of retention; absent: the server's apply.
-	RetentionAge   uint64      `json:"retention_age,omitempty"` // seconds
-	RetentionBytes uint64      `json:"retention_bytes,omitempty"`
-	Extents        int         `json:"extents"`        // pieces of segments that its records lie in
-	Fork           *ForkDetail `json:"fork,omitempty"` // how it began; absent: empty
-	LiveForks      uint32      `json:"live_forks"`
+	RetentionAge   uint64 `json:"retention_age,omitempty"` // seconds
+	RetentionBytes uint64 `json:"retention_bytes,omitempty"`
+	// The bounds that apply by default, as this server has them; absent: the stream
+	// states its own, or there are none.
+	DefaultRetentionAge   uint64 `json:"default_retention_age,omitempty"` // seconds
+	DefaultRetentionBytes uint64 `json:"default_retention_bytes,omitempty"`
+
+	Extents   int         `json:"extents"`        // pieces of segments that its records lie in
+	Fork      *ForkDetail `json:"fork,omitempty"` // how it began; absent: empty
+	LiveForks uint32      `json:"live_forks"`
 }
 
 // ForkDetail is how a fork began.

@@ -264,6 +264,9 @@ func printDetail(w io.Writer, d *wire.StreamDetail) error {
 	if keeps := retentionText(stream.Retention{Age: d.RetentionAge, Bytes: d.RetentionBytes}); keeps != "" {
 		fmt.Fprintf(table, "keeps\t%s\n", keeps)
 	}
+	if keeps := retentionText(stream.Retention{Age: d.DefaultRetentionAge, Bytes: d.DefaultRetentionBytes}); keeps != "" {
+		fmt.Fprintf(table, "keeps\t%s, by the server's default\n", keeps)
+	}
 	fmt.Fprintf(table, "extents\t%d\n", d.Extents)
 	if d.Fork != nil {
 		fmt.Fprintf(table, "forked\tfrom %s (id %v) at %d\n", strings.TrimPrefix(d.Fork.From, "/"), d.Fork.ParentID, d.Fork.Seq)

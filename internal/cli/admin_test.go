@@ -59,11 +59,11 @@ func TestAdminNodes(t *testing.T) {
 
 func TestAdminStream(t *testing.T) {
 	url, asked := adminAt(t, http.StatusOK, `{"name":"/a b","id":7,"content_type":"text/plain","created":"2026-11-30T10:00:00.000Z",
-"start_seq":3,"next_seq":9,"closed":false,"deleted":true,"ttl":60,"retention_bytes":1000,"extents":2,"fork":{"from":"/c","parent_id":5,"seq":3},"live_forks":1}`)
+"start_seq":3,"next_seq":9,"closed":false,"deleted":true,"ttl":60,"retention_bytes":1000,"default_retention_age":604800,"extents":2,"fork":{"from":"/c","parent_id":5,"seq":3},"live_forks":1}`)
 	r := newShell(t).plain("admin", "stream", "a b", "--admin-url", url)
 	require.Equal(t, 0, r.code, r.err)
 	require.Equal(t, "/streams/a%20b", *asked)
-	for _, line := range []string{"deleted, kept for its forks", "60 s after the last use", "name        a b\n", "from c (id 5) at 3", "live forks  1"} {
+	for _, line := range []string{"deleted, kept for its forks", "60 s after the last use", "name        a b\n", "from c (id 5) at 3", "live forks  1", "keeps       1000 bytes at most\n", "keeps       7d, by the server's default\n"} {
 		require.Contains(t, r.out, line)
 	}
 }
