@@ -37,7 +37,7 @@ const (
 	atOnce = 12
 	// settleLimit turns nodes that do not become well, or are not read, into an
 	// error.
-	settleLimit = 3 * time.Minute
+	settleLimit = 15 * time.Minute
 )
 
 // run is what is known while it lasts.
