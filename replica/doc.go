@@ -64,7 +64,9 @@
 // applied, written at its start, every few seconds while the log grows, and when
 // it ends. Register compares all marks with the log before it
 // writes anything; a mark of a row that left the log is compared with the
-// archive. Losses after the last mark are not noticed by a start.
+// archive. Losses after the last mark are not noticed by a start. Who deletes
+// objects compares the marks as well ([Replica.CompareMarks]): a database that goes
+// on beside the one that replaced it is so found out.
 //
 // # Snapshots
 //

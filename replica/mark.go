@@ -28,9 +28,32 @@ const maxMark = 128
 
 func markPrefix(cluster commands.ClusterID) string { return fmt.Sprintf("%s/0000/applied/", cluster) }
 
+// CompareMarks looks whether the log has what all nodes say that they applied, but
+// for rows that were truncated. If not, the error is [commands.ErrLostTail]: another
+// database goes on beside the same bucket, the one that replaced this node's or one
+// that was replaced and lives. Its streams may need what none need here, so nothing
+// may be deleted.
+func (r *Replica) CompareMarks(ctx context.Context) error {
+	archive, err := r.archived(ctx, r.log.Archive)
+	if err != nil {
+		return err
+	}
+	return r.eachMark(ctx, r.self.Cluster, func(ctx context.Context, at commands.Position) error {
+		if at.Index <= archive.Truncated.Index {
+			return nil
+		}
+		return r.checkPosition(ctx, at)
+	})
+}
+
 // checkMarks compares every node's mark with the log. It runs before anything is
 // written, so that a start that is refused leaves no trace.
 func (r *Replica) checkMarks(ctx context.Context, cluster commands.ClusterID) error {
+	return r.eachMark(ctx, cluster, r.checkPosition)
+}
+
+// eachMark reads all marks in the bucket and checks their positions.
+func (r *Replica) eachMark(ctx context.Context, cluster commands.ClusterID, check func(context.Context, commands.Position) error) error {
 	list := r.cfg.Bucket.List(&blob.ListOptions{Prefix: markPrefix(cluster)})
 	for {
 		object, err := list.Next(ctx)
@@ -44,7 +67,7 @@ func (r *Replica) checkMarks(ctx context.Context, cluster commands.ClusterID) er
 		if err != nil {
 			return err
 		}
-		if err := r.checkPosition(ctx, at); err != nil {
+		if err := check(ctx, at); err != nil {
 			return fmt.Errorf("compare the log with the mark %s: %w", object.Key, err)
 		}
 	}

@@ -95,7 +95,7 @@ func (j *collect) collect(ctx context.Context, list []statemachine.Slotted) (fre
 	if len(list) == 0 {
 		return 0, nil
 	}
-	if err := j.cfg.Replica.Sync(ctx); err != nil {
+	if err := j.mayDelete(ctx); err != nil {
 		return 0, err // the log may have lost what doomed them
 	}
 	keys := make([]string, len(list))

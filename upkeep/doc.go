@@ -29,6 +29,10 @@
 // wrote it, or has given its sequence up. Of what the log knows and has not doomed
 // nothing is deleted, by no job and in no order of crashes.
 //
+// Neither goes when the log lacks a row that any node, by its mark in the bucket,
+// applied: then another database goes on beside this one, and its streams may need
+// what none need here.
+//
 // # Bounds
 //
 // Each job runs on a goroutine of its own, one bounded step at a time; compaction

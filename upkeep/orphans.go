@@ -85,7 +85,7 @@ func (j *orphans) page(ctx context.Context, now time.Time) (more bool, err error
 	if len(keys) == 0 {
 		return true, nil
 	}
-	if err := j.cfg.Replica.Sync(ctx); err != nil {
+	if err := j.mayDelete(ctx); err != nil {
 		j.left.Add(uint64(len(keys)))
 		return false, err // the log may have lost what fenced their node
 	}

@@ -22,6 +22,15 @@ const (
 	removeTimeout  = 30 * time.Second
 )
 
+// mayDelete is nil when the log still has all that this node and the others
+// applied: what it says that nothing needs, nothing needs.
+func (u *Upkeep) mayDelete(ctx context.Context) error {
+	if err := u.cfg.Replica.Sync(ctx); err != nil {
+		return err
+	}
+	return u.cfg.Replica.CompareMarks(ctx)
+}
+
 // remover deletes objects.
 type remover struct {
 	bucket *blob.Bucket
