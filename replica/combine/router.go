@@ -44,9 +44,9 @@ const (
 	// the log.
 	Patience = 300 * time.Millisecond
 	// avoidance is how long a node that did not answer is not asked again: by then
-	// it has renewed its lease, or another has it. It doubles, up to longestAvoidance,
-	// while the same node does not answer.
-	avoidance        = leaseTTL
+	// it has renewed its lease, or another has taken it and that was heard of. It
+	// doubles, up to longestAvoidance, while the same node does not answer.
+	avoidance        = leaseTTL + 2*leaseEvery
 	longestAvoidance = time.Minute
 )
 
