@@ -127,25 +127,13 @@ func existing(st *statemachine.Stream, want *stream.CreateRequest, stale time.Du
 	}
 }
 
-// configured tells whether a stream is what a create asks for. What a fork
-// leaves to be inherited is whatever it was, and so is a bound of retention that
-// is left out.
+// configured tells whether a stream is what a create asks for.
 func configured(st *statemachine.Stream, want *stream.CreateRequest) bool {
-	contentType, expiry := want.Config.ContentType, want.Config.Expiry
-	inherits := want.Fork != nil
-	switch {
-	case contentType != "":
-	case inherits:
-		contentType = st.Config.ContentType
-	default:
-		contentType = stream.DefaultContentType
+	config := want.Config
+	if config.ContentType == "" && want.Fork == nil {
+		config.ContentType = stream.DefaultContentType
 	}
-	if inherits && expiry.Kind == stream.ExpiresNever {
-		expiry = st.Config.Expiry
-	}
-	return stream.MediaType(st.Config.ContentType) == stream.MediaType(contentType) &&
-		st.Config.Expiry == expiry && want.Config.Retention.Or(st.Config.Retention) == st.Config.Retention &&
-		st.Closed == want.Closed && forkedAs(st.Fork, want.Fork)
+	return st.Config.Meets(config, want.Fork != nil) && st.Closed == want.Closed && forkedAs(st.Fork, want.Fork)
 }
 
 func conflict(name stream.Name) *stream.Error {

@@ -49,24 +49,16 @@ func (s *State) mayCreate(m *commands.Create, closed bool, out *AppendResult) (h
 }
 
 // compareConfig tells whether a stream that is there is what a create asks for.
-// What a fork leaves to be inherited is whatever it was.
 func (s *State) compareConfig(p place, m *commands.Create, closed bool) Verdict {
 	r := p.row()
 	if r.deleted() {
 		return Deleted
 	}
-	sameType := stream.MediaType(s.types.value(r.contentType)) == stream.MediaType(m.Config.ContentType)
-	sameExpiry := r.expiryConfig() == m.Config.Expiry
-	if m.Fork != nil {
-		sameType = sameType || m.Config.ContentType == ""
-		sameExpiry = sameExpiry || m.Config.Expiry.Kind == stream.ExpiresNever
-	}
-	var keeps stream.Retention
+	have := stream.Config{ContentType: s.types.value(r.contentType), Expiry: r.expiryConfig()}
 	if r.retained() {
-		keeps = p.side().retention
+		have.Retention = p.side().retention
 	}
-	sameRetention := m.Config.Retention.Or(keeps) == keeps // what is left open is not compared
-	if sameType && sameExpiry && sameRetention && r.closed() == closed && s.descends(p.side(), m.Fork) {
+	if have.Meets(m.Config, m.Fork != nil) && r.closed() == closed && s.descends(p.side(), m.Fork) {
 		return Exists
 	}
 	return Conflict

@@ -131,6 +131,19 @@ func (i Info) String() string {
 	return fmt.Sprintf("%s#%d[%d,%d)", i.Name, i.ID.Dense(), i.Start, i.Tail)
 }
 
+// Meets tells whether a stream of this configuration is what a create asks for. What
+// a fork leaves to be inherited, type and expiry, is whatever it was, and so is a
+// bound of retention that is left out.
+func (c Config) Meets(want Config, fork bool) bool {
+	sameType := MediaType(c.ContentType) == MediaType(want.ContentType)
+	sameExpiry := c.Expiry == want.Expiry
+	if fork {
+		sameType = sameType || want.ContentType == ""
+		sameExpiry = sameExpiry || want.Expiry.Kind == ExpiresNever
+	}
+	return sameType && sameExpiry && want.Retention.Or(c.Retention) == c.Retention
+}
+
 // Or is the retention with the other's bounds where it states none.
 func (r Retention) Or(other Retention) Retention {
 	if r.Age == 0 {

@@ -103,3 +103,26 @@ func TestRefusalsThatMayPassSayWhenToTryAgain(t *testing.T) {
 		require.Equal(t, want, stream.Errorf(code, "why").RetryAfter, code.String())
 	}
 }
+
+func TestWhatACreateAsksFor(t *testing.T) {
+	idle := stream.Expiry{Kind: stream.ExpiresIdle, TTL: 60}
+	have := stream.Config{ContentType: "text/plain; charset=utf-8", Expiry: idle, Retention: stream.Retention{Age: 5, Bytes: 7}}
+	for _, c := range []struct {
+		why  string
+		want stream.Config
+		root bool // meets it as a stream of its own
+		fork bool // meets it as a fork
+	}{
+		{"itself", have, true, true},
+		{"the type's parameters", stream.Config{ContentType: "Text/Plain", Expiry: idle}, true, true},
+		{"bounds of retention left out", stream.Config{ContentType: "text/plain", Expiry: idle, Retention: stream.Retention{Age: 5}}, true, true},
+		{"another bound", stream.Config{ContentType: "text/plain", Expiry: idle, Retention: stream.Retention{Age: 6}}, false, false},
+		{"another type", stream.Config{ContentType: "text/html", Expiry: idle}, false, false},
+		{"a type to inherit", stream.Config{Expiry: idle}, false, true},
+		{"an expiry to inherit", stream.Config{ContentType: "text/plain"}, false, true},
+		{"another expiry", stream.Config{ContentType: "text/plain", Expiry: stream.Expiry{Kind: stream.ExpiresIdle, TTL: 61}}, false, false},
+	} {
+		require.Equal(t, c.root, have.Meets(c.want, false), c.why)
+		require.Equal(t, c.fork, have.Meets(c.want, true), c.why)
+	}
+}
