@@ -1,11 +1,11 @@
 package blobwal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"gocloud.dev/blob"
@@ -105,22 +105,50 @@ func ReadBlocks(ctx context.Context, bucket *blob.Bucket, key string, index *Ind
 	if len(infos) == 0 {
 		return nil, nil
 	}
-	last := infos[len(infos)-1]
-	start, end := infos[0].Position, last.Position+uint64(last.Length)
-	r, err := openRange(ctx, bucket, key, start, end-start)
+	r, err := openRange(ctx, bucket, key, infos[0].Position, spanOf(infos))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	buffer := rangeBuffers.Get().(*[rangeBuffer]byte)
 	defer rangeBuffers.Put(buffer)
-	n, _ := io.ReadFull(r, buffer[:min(end-start, rangeBuffer)]) // what failed fails again below
-	source := io.MultiReader(bytes.NewReader(buffer[:n]), r)
 	blocks = make([]*Block, 0, len(infos))
-	for _, info := range infos {
-		data := make([]byte, info.Length)
-		if err := fill(source, key, info.Position, data); err != nil {
+	for len(infos) > 0 {
+		n := 1 // blocks that are read at once
+		for n < len(infos) && spanOf(infos[:n+1]) <= rangeBuffer {
+			n++
+		}
+		if blocks, err = readTogether(r, key, infos[:n], buffer[:], blocks); err != nil {
 			return blocks, err
+		}
+		infos = infos[n:]
+	}
+	return blocks, nil
+}
+
+// spanOf is how many bytes blocks take that follow each other.
+func spanOf(infos []BlockInfo) uint64 {
+	last := &infos[len(infos)-1]
+	return last.Position + uint64(last.Length) - infos[0].Position
+}
+
+// readTogether reads blocks that together fit the buffer, or a single one, and adds
+// those before the one that is wrong.
+func readTogether(r io.Reader, key string, infos []BlockInfo, buffer []byte, blocks []*Block) ([]*Block, error) {
+	start, length := infos[0].Position, spanOf(infos)
+	own := length > uint64(len(buffer)) // a single block, in memory of its own at once
+	if own {
+		buffer = make([]byte, length)
+	}
+	n, err := io.ReadFull(r, buffer[:length])
+	for _, info := range infos {
+		at := info.Position - start
+		if end := at + uint64(info.Length); end > uint64(n) {
+			return blocks, shortRead(key, info.Position, int(info.Length), max(0, n-int(at)), err)
+		}
+		data := buffer[at:][:info.Length:info.Length]
+		if !own {
+			data = slices.Clone(data)
 		}
 		block, err := DecodeBlock(info, data)
 		if err != nil {
@@ -164,13 +192,17 @@ func isShorter(ctx context.Context, bucket *blob.Bucket, key string, end uint64)
 
 func fill(r io.Reader, key string, position uint64, p []byte) error {
 	n, err := io.ReadFull(r, p)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return &ObjectError{Key: key, Fault: FaultTruncated, Detail: fmt.Sprintf(
-			"%d bytes were expected at %d, and %d came", len(p), position, n)}
-	default:
-		return fmt.Errorf("read %d bytes at %d of %s: %w", len(p), position, key, err)
 	}
+	return shortRead(key, position, len(p), n, err)
+}
+
+// shortRead says that of so many bytes at a position only n came.
+func shortRead(key string, position uint64, expected, n int, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &ObjectError{Key: key, Fault: FaultTruncated, Detail: fmt.Sprintf(
+			"%d bytes were expected at %d, and %d came", expected, position, n)}
+	}
+	return fmt.Errorf("read %d bytes at %d of %s: %w", expected, position, key, err)
 }

@@ -104,7 +104,7 @@ type Cache struct {
 	turns  *semaphore.Weighted // Fetches of them
 	asks   *semaphore.Weighted // peerAsks of them
 	peers  singleflight.Group  // of whole segments, by their ids
-	hints  *semaphore.Weighted // half as many, for fetches that nobody waits for
+	hints  *semaphore.Weighted // three quarters of them, for fetches that nobody waits for
 	crew   *crew
 	ctx    context.Context // of the fetches
 	cancel context.CancelFunc
@@ -114,7 +114,6 @@ type Cache struct {
 	flights map[entryKey]*flight
 	ahead   ahead
 	young   *fifo // what was asked for last
-	sweeps  sweeps
 }
 
 // entryKey names what the block cache holds: a block by its number in the
@@ -159,8 +158,9 @@ func New(config Config) (*Cache, error) {
 	}
 	config = config.withDefaults()
 	part := config.BlockBytes / 4
+	most := config.BlockBytes / 8 * 3
 	blocks, err := otter.New(&otter.Options[entryKey, *entry]{
-		MaximumWeight: uint64(config.BlockBytes - 2*part),
+		MaximumWeight: uint64(config.BlockBytes - part - most),
 		Weigher:       weigh,
 	})
 	if err != nil {
@@ -172,11 +172,10 @@ func New(config Config) (*Cache, error) {
 		blocks: blocks,
 		turns:  semaphore.NewWeighted(int64(config.Fetches)),
 		asks:   semaphore.NewWeighted(peerAsks),
-		hints:  semaphore.NewWeighted(int64(config.Fetches+1) / 2),
+		hints:  semaphore.NewWeighted(int64(config.Fetches+3) / 4 * 3),
 
 		flights: make(map[entryKey]*flight),
-		ahead:   ahead{fifo: newFIFO(part, nil)},
-		sweeps:  sweeps{last: make(map[blobwal.SegmentID]time.Time)},
+		ahead:   ahead{fifo: newFIFO(most, nil)},
 		young: newFIFO(part, func(p *placed) {
 			if p.again || p.bytes > part/2 { // what is so large had no time to be
 				blocks.Set(p.key, p.entry)
@@ -250,7 +249,6 @@ func (c *Cache) Block(ctx context.Context, segment Segment, ordinal, to uint32) 
 			return nil, err
 		}
 	}
-	c.goOn(segment, index, info.Number)
 	return e.block, nil
 }
 

@@ -32,19 +32,15 @@
 // ends its own wait only.
 //
 // Two things are fetched before they are asked for. One is what callers announce
-// ([Cache.Ahead]), because they know which segments come next: exactly that, in
-// gets of at most ReadAheadMax. The other is neighbours. A segment that is asked
-// for several small pieces within seconds, of whatever streams, is being read all
-// over: by somebody who goes through all streams, say. Its fetches then take what
-// follows along, 256 KiB at first and four times as much each time, or what comes
-// before where that is in memory. Whoever goes through it forwards finds as much ahead
-// of him as its share is: segments that are being read all over share three quarters
-// of the part for what is read ahead evenly. Of a segment that comes after it for who
-// goes through all streams ([Cache.Follows]) the index and the first 4 MiB are fetched
-// meanwhile. A single reader of a stream gets no bytes of others.
+// ([Cache.Ahead]), because they know what comes next: exactly that, in gets of at
+// most ReadAheadMax. The other is neighbours. A segment that is asked for several
+// small pieces within seconds, of whatever streams, is being read all over. A fetch
+// for a reader that waits then takes what follows along, 256 KiB at first and four
+// times as much each time, or what comes before where that is in memory. A single
+// reader of a stream gets no bytes of others.
 //
-// Reading ahead is a favour. It takes at most half of the Fetches, so readers that
-// wait always find turns, and only as many bytes as its part has room for. What
+// Reading ahead is a favour. It takes at most three quarters of the Fetches, so readers
+// that wait always find turns, and only as many bytes as its part has room for. What
 // waits there for its reader stays for five seconds at least: it is not pushed out
 // by what is read ahead for others, which are told that there is no room.
 //
@@ -64,14 +60,15 @@
 //
 // # Bounds
 //
-// TailBytes bounds the ring and BlockBytes the rest, a quarter of it what was read
+// TailBytes bounds the ring and BlockBytes the rest, three eighths of it what was read
 // ahead and a quarter what is young, all including what decoding adds: indexes,
 // record ends, bookkeeping. The block cache may exceed its bound for a moment
-// while it evicts. Fetches under way hold besides at most
-// 16 segments from peers, and Fetches times the largest of ReadAheadMax, the largest block and the largest index, which of a
-// packed segment is some 4 MB while it is decoded ([blobwal.MaxPackedBlocks]); of
-// those that read ahead the bytes are counted as read ahead already. An index that
-// is larger than half of BlockBytes is fetched anew for every block that is: keep
+// while it evicts. Fetches under way hold besides at most 16 segments from peers, and
+// Fetches times the largest of ReadAheadMax, the largest block and the largest index,
+// which of a packed segment is some 4 MB while it is decoded
+// ([blobwal.MaxPackedBlocks]); of those that read ahead the bytes are counted as read
+// ahead already. An index that
+// is larger than three eighths of BlockBytes is fetched anew for every block that is: keep
 // it above 16 MiB. As many goroutines as Fetches stay for the next ones until the
 // cache is closed. A block that was handed out lives as long as its reader holds
 // it; a block of a whole object keeps all of it in memory that long.

@@ -62,7 +62,7 @@ func TestAPeerIsAskedAheadOfReadersBeforeTheBucket(t *testing.T) {
 			r := newRig(t, Config{Peers: peer}, reads(&gets))
 			segment, object := r.store(t, 1, 1000, records)
 			peer.objects[segment.ID] = object
-			require.True(t, r.Ahead(segment, 0, uint32(records)))
+			require.Equal(t, Underway, r.Ahead(segment, 0, uint32(records)))
 			block, err := r.Block(t.Context(), segment, 0, 1)
 			require.NoError(t, err)
 			require.NotZero(t, block.Len())

@@ -2,7 +2,6 @@ package blockcache
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/picomq/picomq/blobwal"
@@ -19,20 +18,15 @@ const (
 	hotFor     = 10 * time.Second
 )
 
-// segmentIndex is an index and how far its segment is being read ahead. A segment
-// that is asked for one small piece after the other, whatever streams they are of
-// and in whatever order, is fetched in pieces that grow, and ahead of whoever
-// goes through it forwards. It is a guess shared by all readers of the segment.
+// segmentIndex is an index and whether its segment is being read all over: then what
+// is fetched of it grows.
 type segmentIndex struct {
 	*blobwal.Index
 
-	mu      sync.Mutex // guards the four below
+	mu      sync.Mutex // guards all below
 	fetches int        // small ones, no two of them further apart than hotFor
-	last    time.Time  // when the last of them was, or of those for a window
-	window  int        // bytes that a fetch takes, or that are ahead of a reader; 0 at first
-	next    uint32     // the block after the last fetch of a window
-
-	mark atomic.Uint32 // the block at which a reader has more fetched; 0 when none does
+	last    time.Time  // when the last of them was
+	window  int        // bytes that a fetch takes; 0 at first
 }
 
 // span is the bytes of blocks [from, to), which are not none.
@@ -68,74 +62,47 @@ func (x *segmentIndex) isAllOver(from, to uint32) bool {
 }
 
 // extend is the end of a fetch of blocks [from, to) that takes those after them along,
-// in all at most limit bytes, with a window of at most so many bytes.
-func (x *segmentIndex) extend(from, to uint32, limit, most int) uint32 {
+// in all at most limit bytes.
+func (x *segmentIndex) extend(from, to uint32, limit int) uint32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.window = min(max(growth*x.window, firstWindow), most)
-	x.next = x.fit(from, to, min(x.window, limit))
-	x.mark.Store(from + 1)
-	return x.next
+	x.window = min(max(growth*x.window, firstWindow), limit)
+	return x.fit(from, to, x.window)
 }
 
-// extended says where a fetch that extend was asked for ended after all.
-func (x *segmentIndex) extended(end uint32) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.next = end
-}
+// AheadMost is the most bytes that may be in memory ahead of all readers.
+func (c *Cache) AheadMost() int { return c.ahead.limit }
 
-// isDue tells whether goOn has something to do when a reader has come to a block.
-func (x *segmentIndex) isDue(number uint32) bool {
-	mark := x.mark.Load()
-	return mark > 0 && number >= mark
-}
+// Begun says what became of an announcement.
+type Begun uint8
 
-// goOn is the blocks [from, to) to fetch when a reader has come to a block, so that
-// a window of at most so many bytes is ahead of it again; none when enough of one is.
-func (x *segmentIndex) goOn(number uint32, most int) (from, to uint32) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case !x.isDue(number): // any more
-		return 0, 0
-	case number >= x.next || int(x.next) == len(x.Blocks):
-		x.mark.Store(0)
-		return 0, 0
-	}
-	x.window, x.last = min(growth*x.window, most), time.Now()
-	from, to = x.next, x.fit(number, x.next, x.window)
-	// Again when a quarter of that is read.
-	x.mark.Store(x.fit(number, number+1, x.window/4))
-	return from, to
-}
-
-// fetched says how far the fetches that goOn wanted for a reader at a block were
-// begun. Where there was no room for all it is tried again half way to there.
-func (x *segmentIndex) fetched(number, to, wanted uint32) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.next = max(x.next, to)
-	if to < wanted {
-		x.mark.Store(number + 1 + (x.next-number)/2)
-	}
-}
+const (
+	// NoRoom for all of it, now.
+	NoRoom Begun = iota
+	// IndexFirst is on its way, and then as much is fetched as there is room for then.
+	IndexFirst
+	// Underway is all of it, or in memory.
+	Underway
+)
 
 // Ahead begins to fetch what of a segment's records [from, to) is not in memory,
 // as far as there is room for it: the caller says that it will ask for them soon.
-// It does not wait, and what goes wrong is told to whoever asks. It returns false
-// when there was no room for all of them.
-func (c *Cache) Ahead(segment Segment, from, to uint32) bool {
+// It does not wait, and what goes wrong is told to whoever asks.
+func (c *Cache) Ahead(segment Segment, from, to uint32) Begun {
 	if from >= to || c.tail.get(segment.ID) != nil || c.askAhead(segment) {
-		return true
+		return Underway
 	}
 	if segment.Size <= wholeBytes {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.present(entryKey{segment.ID, wholeEntry}) {
-			return true
+			return Underway
 		}
-		return c.mayHint(int(segment.Size)) && c.flyWhole(segment, true) != nil
+		if !c.mayHint(int(segment.Size)) {
+			return NoRoom
+		}
+		c.flyWhole(segment, true)
+		return Underway
 	}
 	if e := c.find(entryKey{segment.ID, indexEntry}); e != nil {
 		return c.aheadOf(segment, e.index, from, to)
@@ -145,12 +112,12 @@ func (c *Cache) Ahead(segment Segment, from, to uint32) bool {
 	f, underWay := c.flights[entryKey{segment.ID, indexEntry}]
 	if !underWay {
 		if !c.mayHint(0) {
-			return false
+			return NoRoom
 		}
 		f = c.flyIndex(segment, true)
 	}
 	f.then = append(f.then, func(e *entry) { c.aheadOf(segment, e.index, from, to) })
-	return true
+	return IndexFirst
 }
 
 // mayHint tells whether so many bytes may be read ahead now, and if so takes a
@@ -160,20 +127,18 @@ func (c *Cache) mayHint(bytes int) bool {
 }
 
 // aheadOf is Ahead for a large segment whose index is there.
-func (c *Cache) aheadOf(segment Segment, index *segmentIndex, from, to uint32) bool {
+func (c *Cache) aheadOf(segment Segment, index *segmentIndex, from, to uint32) Begun {
 	first, ok := index.Find(from)
 	last, known := index.Find(to - 1)
 	if !ok || !known { // whoever asks for them will be told
-		return true
+		return Underway
 	}
-	end := last.Number + 1
-	return c.hint(segment, index, first.Number, end, true) == end
+	return c.hint(segment, index, first.Number, last.Number+1)
 }
 
 // hint begins to fetch what is missing of blocks [from, to), in gets of at most
-// ReadAheadMax, and returns how far it came. Needed says that a reader named the
-// blocks.
-func (c *Cache) hint(segment Segment, index *segmentIndex, from, to uint32, needed bool) uint32 {
+// ReadAheadMax.
+func (c *Cache) hint(segment Segment, index *segmentIndex, from, to uint32) Begun {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for from < to {
@@ -181,17 +146,14 @@ func (c *Cache) hint(segment Segment, index *segmentIndex, from, to uint32, need
 			from++
 			continue
 		}
-		begin, end := from, c.absent(segment, from, min(to, index.fit(from, from+1, c.config.ReadAheadMax)))
-		if needed {
-			begin, end = c.around(segment, index, from, end)
+		end := c.absent(segment, from, min(to, index.fit(from, from+1, c.config.ReadAheadMax)))
+		if !c.mayHint(index.span(from, end)) {
+			return NoRoom
 		}
-		if !c.mayHint(index.span(begin, end)) {
-			return from
-		}
-		c.flyBlocks(segment, index, begin, end, true)
+		c.flyBlocks(segment, index, from, end, true)
 		from = end
 	}
-	return to
+	return Underway
 }
 
 // absent is how far blocks from one on are neither in memory nor on their way.
@@ -224,15 +186,13 @@ func (c *Cache) around(segment Segment, index *segmentIndex, from, to uint32) (b
 	if !index.isAllOver(from, to) {
 		return from, to
 	}
-	share := c.sweeps.share(segment.ID, c.ahead.limit)
-	begin, end = from, c.absent(segment, from, index.extend(from, to, c.config.ReadAheadMax, share))
+	begin, end = from, c.absent(segment, from, index.extend(from, to, c.config.ReadAheadMax))
 	if end == to {
 		begin = c.backwards(segment, index, from, end)
 	}
 	if !c.ahead.room(index.span(begin, end)) {
-		begin, end = from, to
+		return from, to
 	}
-	index.extended(end)
 	return begin, end
 }
 
@@ -244,28 +204,4 @@ func (c *Cache) backwards(segment Segment, index *segmentIndex, from, to uint32)
 		from--
 	}
 	return from
-}
-
-// goOn has more fetched, if it is time, when a reader has come to a block.
-func (c *Cache) goOn(segment Segment, index *segmentIndex, number uint32) {
-	if !index.isDue(number) {
-		return
-	}
-	c.mu.Lock()
-	most := c.sweeps.share(segment.ID, c.ahead.limit)
-	c.mu.Unlock()
-	if from, to := index.goOn(number, most); from < to {
-		c.sweep(segment, index, number, from, to)
-	}
-}
-
-// sweep fetches blocks [from, to) ahead of a reader who has come to a block.
-func (c *Cache) sweep(segment Segment, index *segmentIndex, number, from, to uint32) {
-	came := c.hint(segment, index, from, to, false)
-	index.fetched(number, came, to)
-	if int(came) == len(index.Blocks) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.sweeps.ended(segment.ID)
-	}
 }

@@ -68,8 +68,8 @@ func TestWhatIsReadAheadIsWaitedFor(t *testing.T) {
 		large, _ := r.store(t, 1, 60_000, 40)
 		small, _ := r.store(t, 2, 100, 40)
 		began := time.Now()
-		assert.True(t, r.Ahead(large, 0, 40))
-		assert.True(t, r.Ahead(small, 0, 40))
+		assert.Equal(t, IndexFirst, r.Ahead(large, 0, 40))
+		assert.Equal(t, Underway, r.Ahead(small, 0, 40))
 		for ordinal := range uint32(40) {
 			r.expectRecord(t, small, ordinal)
 		}
@@ -80,7 +80,7 @@ func TestWhatIsReadAheadIsWaitedFor(t *testing.T) {
 		assert.Equal(t, 2*time.Second, time.Since(began), "the index, then all at once")
 		assert.Equal(t, 1+3+1, r.gets(), "the index, 2.4 MB in pieces of a MiB, and the small one")
 		assert.Zero(t, r.Stats().AheadBytes, "all of it was asked for")
-		assert.True(t, r.Ahead(large, 0, 40))
+		assert.Equal(t, Underway, r.Ahead(large, 0, 40))
 		synctest.Wait()
 		assert.Equal(t, 5, r.gets(), "it is in memory")
 	})
@@ -95,10 +95,10 @@ func TestReadAheadIsBounded(t *testing.T) {
 			_, err := r.Index(t.Context(), segment)
 			require.NoError(t, err)
 		}
-		assert.True(t, r.Ahead(first, 0, 16))
+		assert.Equal(t, Underway, r.Ahead(first, 0, 16))
 		synctest.Wait()
 		assert.Equal(t, 1+1+1, r.gets())
-		assert.False(t, r.Ahead(second, 0, 16), "there is no room")
+		assert.Equal(t, NoRoom, r.Ahead(second, 0, 16), "there is no room")
 		for ordinal := range uint32(8) {
 			r.expectRecord(t, second, 2*ordinal)
 		}
@@ -107,16 +107,16 @@ func TestReadAheadIsBounded(t *testing.T) {
 			r.expectRecord(t, first, ordinal)
 		}
 		assert.Equal(t, gets, r.gets(), "other reads do not push out what waits for its reader")
-		assert.True(t, r.Ahead(second, 0, 16), "once it is read there is room")
+		assert.Equal(t, Underway, r.Ahead(second, 0, 16), "once it is read there is room")
 		synctest.Wait()
 		third, _ := r.store(t, 3, 60_000, 16)
 		_, err := r.Index(t.Context(), third)
 		require.NoError(t, err)
-		assert.False(t, r.Ahead(third, 0, 16))
+		assert.Equal(t, NoRoom, r.Ahead(third, 0, 16))
 		time.Sleep(aheadStays)
-		assert.True(t, r.Ahead(third, 0, 16), "nobody came for the other")
+		assert.Equal(t, Underway, r.Ahead(third, 0, 16), "nobody came for the other")
 		synctest.Wait()
-		assert.LessOrEqual(t, r.Stats().AheadBytes, 1<<20)
+		assert.LessOrEqual(t, r.Stats().AheadBytes, r.AheadMost())
 	})
 }
 
@@ -131,11 +131,11 @@ func TestReadAheadLeavesTurnsToReaders(t *testing.T) {
 		wanted, _ := r.store(t, 9, 100, 10)
 		took := 0
 		for _, segment := range segments {
-			if r.Ahead(segment, 0, 10) {
+			if r.Ahead(segment, 0, 10) == Underway {
 				took++
 			}
 		}
-		assert.Equal(t, 2, took)
+		assert.Equal(t, 3, took)
 		began := time.Now()
 		r.expectRecord(t, wanted, 0)
 		assert.Equal(t, time.Second, time.Since(began))
@@ -152,7 +152,7 @@ func TestASpoiledBlockThatWasReadAhead(t *testing.T) {
 	for _, number := range []int{0, 4} {
 		bad := index.Blocks[number]
 		r.faults.SetPlan(flipping(int64(bad.Position + 100)))
-		require.True(t, r.Ahead(segment, 0, 30))
+		require.NotEqual(t, NoRoom, r.Ahead(segment, 0, 30))
 		for _, info := range index.Blocks {
 			if info.Number == bad.Number {
 				expectFault(t, r, segment, info.First, blobwal.FaultChecksum)
@@ -168,44 +168,10 @@ func TestASpoiledBlockThatWasReadAhead(t *testing.T) {
 func TestAheadOfWhatTheSegmentDoesNotHave(t *testing.T) {
 	r := newRig(t, Config{}, nil)
 	segment, _ := r.store(t, 1, 20_000, 30)
-	assert.True(t, r.Ahead(segment, 3, 3))
+	assert.Equal(t, Underway, r.Ahead(segment, 3, 3))
 	r.expectRecord(t, segment, 0)
 	gets := r.gets()
-	assert.True(t, r.Ahead(segment, 20, 40))
+	assert.Equal(t, Underway, r.Ahead(segment, 20, 40))
 	assert.Equal(t, gets, r.gets())
 	expectFault(t, r, segment, 30, blobwal.FaultFormat)
-}
-
-// TestWhatFollowsASegmentThatIsReadAllOverIsReady: whoever goes through segment after
-// segment waits for the first only.
-func TestWhatFollowsASegmentThatIsReadAllOverIsReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Config{}, func(op faultbucket.Op) faultbucket.Decision { return faultbucket.Decision{Delay: time.Second} })
-		first, second, third := r.streams(t, 1, 300), r.streams(t, 2, 300), r.streams(t, 3, 300)
-		r.expectRecord(t, first, 0)
-		r.Follows(first, second)
-		synctest.Wait()
-		assert.Equal(t, 2, r.gets(), "nobody goes through the first")
-		for ordinal := range uint32(300) {
-			r.expectRecord(t, first, ordinal)
-		}
-		gets := r.gets()
-		r.Follows(first, second)
-		time.Sleep(2 * time.Second)
-		assert.Equal(t, gets+1+3, r.gets(), "the index, and all there is")
-		r.Follows(first, second)
-		for _, segment := range []Segment{first, second} {
-			r.Follows(segment, segment)
-			for ordinal := range uint32(300) {
-				r.expectRecord(t, segment, ordinal)
-			}
-		}
-		assert.Equal(t, gets+1+3, r.gets(), "nothing else")
-		began := time.Now()
-		r.Follows(second, third)
-		for ordinal := range uint32(300) {
-			r.expectRecord(t, third, ordinal)
-		}
-		assert.Equal(t, 2*time.Second, time.Since(began), "the index, then all at once")
-	})
 }

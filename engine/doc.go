@@ -42,6 +42,12 @@
 // it. Where reads ended is remembered in a table of 1,024 places; to forget one
 // costs its reader a wait, no more.
 //
+// Streams that are read whole, eight or more of about consecutive numbers one after
+// the other, are taken for somebody who goes through all of them. What comes next is
+// then fetched from wherever it lies, neighbours in a segment with one get, at most
+// two thirds of what the cache keeps for that ([blockcache.Cache.AheadMost]), of one
+// stream its first 4 MiB. 32 of these are remembered for ten seconds.
+//
 // # Expiry
 //
 // The state decides by log time. The engine estimates that time to find streams

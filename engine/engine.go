@@ -98,6 +98,7 @@ type Engine struct {
 	closed  chan struct{}
 	toucher *toucher
 	readers readers
+	sweeps  sweeps
 	timers  sync.Pool // of stopped ones, see newTimer
 
 	inFlight atomic.Int64          // bytes of appends not decided yet

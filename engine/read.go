@@ -157,11 +157,14 @@ func (e *Engine) movedAway(st *statemachine.Stream, at stream.Offset) error {
 // collectExtent adds the runs of one extent from chunk.Next on.
 func (e *Engine) collectExtent(ctx context.Context, st *statemachine.Stream, x *statemachine.Located, chunk *stream.Chunk, budget *limits) error {
 	end := min(x.End(), st.Tail)
+	var block *blobwal.Block
 	for chunk.Next < end && !budget.spent {
 		ordinal := x.Ordinal + uint32(chunk.Next-x.First)
-		block, err := e.block(ctx, st, x, chunk.Next, budget.bytes)
-		if err != nil {
-			return err
+		if block == nil || !block.Has(ordinal) { // a block may take several runs
+			var err error
+			if block, err = e.block(ctx, st, x, chunk.Next, budget.bytes); err != nil {
+				return err
+			}
 		}
 		run := block.Run(ordinal, int(end-chunk.Next))
 		if !block.Packed() {
@@ -183,7 +186,7 @@ func (e *Engine) collectExtent(ctx context.Context, st *statemachine.Stream, x *
 // reader that goes on for about so many bytes.
 func (e *Engine) block(ctx context.Context, st *statemachine.Stream, x *statemachine.Located, at stream.Offset, bytes int) (*blobwal.Block, error) {
 	in := segmentOf(x)
-	ordinal, n, _ := about(st, x, at, bytes)
+	ordinal, n, _ := about(x, at, min(x.End(), st.Tail), bytes)
 	block, err := e.cache.Block(ctx, in, ordinal, ordinal+n)
 	if err != nil {
 		return nil, err

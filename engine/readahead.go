@@ -13,10 +13,6 @@ import (
 const (
 	maxReach     = 4 << 20 // bytes beyond what it was given
 	aheadExtents = 16      // extents at a time; as many gets where they are small
-
-	sweepReach   = 16 << 20 // bytes before the end of a packed segment at which the next one is prepared
-	sweepExtents = 8        // of one stream that are looked at for it
-	sweepGap     = 8        // streams in a row that may be gone
 )
 
 // readers remembers where reads ended that had not come to the tail, so that one
@@ -72,15 +68,15 @@ func (e *Engine) readAhead(st *statemachine.Stream, chunk *stream.Chunk) {
 	if chunk.Next == chunk.First {
 		return
 	}
+	if chunk.Next >= st.Tail {
+		if chunk.First == st.Start {
+			e.sweepOn(st.ID)
+		}
+		return
+	}
 	bytes := 0
 	for i := range chunk.Runs {
 		bytes += len(chunk.Runs[i].Bodies)
-	}
-	if chunk.Next >= st.Tail {
-		if chunk.First == st.Start {
-			e.sweepOn(st, bytes)
-		}
-		return
 	}
 	r := e.readers.take(st.ID, chunk.First)
 	known := r.stream != 0
@@ -92,31 +88,6 @@ func (e *Engine) readAhead(st *statemachine.Stream, chunk *stream.Chunk) {
 		e.reachOut(st, &r)
 	}
 	e.readers.put(r)
-}
-
-// sweepOn has the cache prepare what packed segments of the next streams lie in, for
-// clients that read one stream after the other: a stream of so many bytes was read
-// whole, and it is one of the last in a packed segment. The cache knows whether that
-// is being read all over.
-func (e *Engine) sweepOn(st *statemachine.Stream, bytes int) {
-	view := e.replica.View()
-	for _, x := range view.Extents(st.ID, st.Start, sweepExtents) {
-		last := x.In.Last // 0 where it is not packed
-		if last < st.ID || uint64(last-st.ID)*uint64(bytes) > sweepReach {
-			continue
-		}
-		for next := last + 1; next <= last+sweepGap; next++ {
-			extents := view.Extents(next, 0, sweepExtents)
-			for i := range extents {
-				if extents[i].In.Level > 0 {
-					e.cache.Follows(segmentOf(&x), segmentOf(&extents[i]))
-				}
-			}
-			if len(extents) > 0 {
-				break
-			}
-		}
-	}
 }
 
 // reachOut begins to fetch what is missing to a reader's reach.
@@ -139,19 +110,18 @@ func (e *Engine) reachOut(st *statemachine.Stream, r *reader) {
 // there is no room for them now.
 func (e *Engine) prepare(st *statemachine.Stream, x *statemachine.Located, from stream.Offset, bytes int) (to stream.Offset, _ int, ok bool) {
 	from = max(from, x.First)
-	ordinal, n, perRecord := about(st, x, from, bytes)
+	ordinal, n, perRecord := about(x, from, min(x.End(), st.Tail), bytes)
 	if n == 0 {
 		return from, 0, true
 	}
-	ok = e.cache.Ahead(segmentOf(x), ordinal, ordinal+n)
+	ok = e.cache.Ahead(segmentOf(x), ordinal, ordinal+n) != blockcache.NoRoom
 	return from + stream.Offset(n), int(n) * perRecord, ok
 }
 
 // about is the ordinal of an extent's record at an offset, and how many records
-// from there on take about so many bytes: at least one, unless the offset is at the
-// end.
-func about(st *statemachine.Stream, x *statemachine.Located, from stream.Offset, bytes int) (ordinal, n uint32, perRecord int) {
-	end := min(x.End(), st.Tail)
+// from there to an end take about so many bytes: at least one, unless the offset is
+// that end.
+func about(x *statemachine.Located, from, end stream.Offset, bytes int) (ordinal, n uint32, perRecord int) {
 	if from >= end {
 		return 0, 0, 0
 	}
