@@ -3,6 +3,8 @@ package memserver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -36,7 +38,7 @@ type Intercept func(w http.ResponseWriter, r *http.Request, next http.Handler)
 // reads end often, so that every test of them also reconnects.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Streams: memstreams.New(), t: t, address: "127.0.0.1:0"}
+	s := &Server{Streams: memstreams.New(), t: t}
 	api, err := httpapi.New(httpapi.Config{
 		Streams:         s.Streams,
 		LongPollTimeout: 300 * time.Millisecond,
@@ -52,8 +54,7 @@ func Start(t testing.TB) *Server {
 // Restart serves again at the same address after Stop.
 func (s *Server) Restart() {
 	s.t.Helper()
-	var listen net.ListenConfig
-	listener, err := listen.Listen(context.Background(), "tcp", s.address)
+	listener, err := s.listen()
 	require.NoError(s.t, err)
 	s.address = listener.Addr().String()
 	s.URL = "http://" + s.address
@@ -64,6 +65,29 @@ func (s *Server) Restart() {
 		defer close(served)
 		_ = server.Serve(listener) // always http.ErrServerClosed, by Stop
 	}()
+}
+
+const (
+	// firstPort and ports are where servers listen: outside of what a kernel gives to
+	// connections, which could take the port of one that is stopped.
+	firstPort, ports = 20000, 12000
+	// portsTried is how many are tried at first: any may be taken.
+	portsTried = 5
+)
+
+// listen listens at the server's address, or at first at any.
+func (s *Server) listen() (listener net.Listener, err error) {
+	var config net.ListenConfig
+	if s.address != "" {
+		return config.Listen(context.Background(), "tcp", s.address)
+	}
+	for range portsTried {
+		listener, err = config.Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(ports)))
+		if err == nil {
+			break
+		}
+	}
+	return listener, err
 }
 
 // Stop ends the server at once, whatever it is doing, as a crash would.

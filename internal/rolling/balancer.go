@@ -12,8 +12,13 @@ import (
 	"time"
 )
 
-// lookEvery is how often a balancer asks a node whether it is ready.
-const lookEvery = 100 * time.Millisecond
+const (
+	// lookEvery is how often a balancer asks a node whether it is ready.
+	lookEvery = 100 * time.Millisecond
+	// lookTakes is after how long it counts as not ready without an answer: long, so
+	// that a busy machine does not look like three nodes that are gone.
+	lookTakes = 30 * time.Second
+)
 
 // Node is where a balancer finds a node.
 type Node struct{ URL, AdminURL string }
@@ -103,7 +108,7 @@ func (b *Balancer) Sends(i int) bool { return b.backends[i].ready.Load() }
 
 // look asks the node again and again whether it is ready.
 func (to *backend) look(ctx context.Context) {
-	client := &http.Client{Timeout: 10 * lookEvery, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: lookTakes, Transport: &http.Transport{DisableKeepAlives: true}}
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {

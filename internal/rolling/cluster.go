@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,11 +35,31 @@ type Cluster struct {
 func Start(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	cluster := &Cluster{config: c, servers: make([]*process.Server, c.Nodes)}
 	for i := range cluster.servers {
-		if err := cluster.launch(ctx, i, "127.0.0.1:0", "127.0.0.1:0"); err != nil {
+		if err := cluster.begin(ctx, i); err != nil {
 			return cluster, err
 		}
 	}
 	return cluster, nil
+}
+
+const (
+	// firstPort and ports are where nodes listen: outside of what a kernel gives to
+	// connections, which could take the port of a node that restarts.
+	firstPort, ports = 20000, 12000
+	// portsTried is how many are tried for a node: any may be taken.
+	portsTried = 5
+)
+
+// begin starts the i-th node for the first time, at addresses that stay its own.
+func (c *Cluster) begin(ctx context.Context, i int) (err error) {
+	address := func() string { return fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(ports)) }
+	for range portsTried {
+		err = c.launch(ctx, i, address(), address())
+		if err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+	}
+	return err
 }
 
 // launch starts the i-th node and waits until it is ready.

@@ -62,7 +62,7 @@ type life struct {
 // number is the node's, or 0, and its number then is remembered there even if the
 // start fails.
 func (w *world) start(ctx context.Context, number *commands.NodeID, seed uint64) (l *life, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	l = &life{faults: newFaults(w, seed), ending: make(chan struct{}), ended: make(chan struct{}), quit: func() {}, starts: make(chan replica.Start, 1)}
 	defer func() {
@@ -208,7 +208,7 @@ func (l *life) closeEngine(crash <-chan struct{}) {
 	if l.Engine == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	go func() {
 		select {

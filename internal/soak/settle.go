@@ -10,7 +10,7 @@ import (
 	"github.com/picomq/picomq/upkeep"
 )
 
-const restTakes = 60 * time.Second // at most, until all jobs have come to rest
+const restTakes = 10 * time.Minute // at most, until all jobs have come to rest
 
 // settle ends the faults, lets the jobs come to rest, and checks that nothing is
 // lost and nothing left over.

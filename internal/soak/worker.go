@@ -100,7 +100,7 @@ func (x *worker) gone(m *model) {
 // Bounds of a request.
 const (
 	requestTakes = 15 * time.Second // at most, one try
-	answerTakes  = 2 * time.Minute  // at most, until its outcome is known
+	answerTakes  = 10 * time.Minute // at most, until its outcome is known
 )
 
 // attempt is one try of a request and what was before it.
