@@ -23,7 +23,7 @@ const maxJSONDepth = 512
 // trailing zeros, repeated keys and their order. The records' bodies are parts of
 // body.
 //
-// The body is looked at once, and memory is linear in the number of messages.
+// Time is linear in the body, and memory in the number of messages.
 // Before it is taken for more of them, reserve is asked. The errors are
 // *[stream.Error] of code [stream.CodeBadRequest], or [stream.CodeTooLarge] above
 // [stream.MaxRecords], or reserve's.

@@ -10,10 +10,10 @@
 //	value := text[start:…]
 //
 // It takes what encoding/json takes (RFC 8259), less what is not UTF-8, and is
-// there because it does so in one pass and several times as fast: every byte of
-// every message to a JSON stream goes through it. Strings, which are most of most
-// texts, are looked at in words of eight bytes. Why a text is not JSON it does not
-// say; who wants to tell a client lets encoding/json find out.
+// there because it does so several times as fast: every byte of every message to a
+// JSON stream goes through it. Strings, which are most of most texts, are looked at
+// in words of eight bytes, and whether all is UTF-8 once, at the End. Why a text is
+// not JSON it does not say; who wants to tell a client lets encoding/json find out.
 //
 // # Bounds
 //

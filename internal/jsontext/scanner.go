@@ -8,7 +8,6 @@ type Scanner struct {
 	text     []byte
 	pos      int
 	maxDepth int
-	high     uint64 // bytes of strings, ORed: whether any is beyond ASCII
 	tooDeep  bool
 }
 
@@ -49,7 +48,7 @@ func (s *Scanner) Take(b byte) bool {
 // is UTF-8.
 func (s *Scanner) End() bool {
 	s.Space()
-	return s.pos == len(s.text) && (s.high&highBits == 0 || utf8.Valid(s.text))
+	return s.pos == len(s.text) && utf8.Valid(s.text)
 }
 
 // freeDepth is how many levels are kept track of without memory of the heap.
@@ -60,64 +59,53 @@ const freeDepth = 64
 func (s *Scanner) Value() bool {
 	text, at := s.text, s.pos
 	var open nesting
-	for {
-		var inside bool
-		if at, inside = s.begin(&open, at); at < 0 {
-			return false
+	for uint(at) < uint(len(text)) {
+		// A value begins.
+		switch c := text[at]; c {
+		case '"':
+			at = skipString(text, at)
+		case '{', '[':
+			inside, closing := false, c+('}'-'{') // as far as ']' is from '['
+			if at, inside = s.enter(&open, closing, at); inside {
+				continue
+			}
+		case 't':
+			at = skipWord(text, at, "true")
+		case 'f':
+			at = skipWord(text, at, "false")
+		case 'n':
+			at = skipWord(text, at, "null")
+		default:
+			at = skipNumber(text, at)
 		}
-		for !inside { // a value has ended
-			if open.depth == 0 {
-				s.pos = at
-				return true
-			}
-			if at = skipSpace(text, at); at >= len(text) {
+		// It has ended, and what is around it may end, too.
+		for open.depth > 0 {
+			if at = skipSpace(text, at); uint(at) >= uint(len(text)) {
 				return false
 			}
-			switch text[at] {
-			case ',':
-				at, inside = skipSpace(text, at+1), true
-			case open.closing:
-				open.pop()
-				at++
-			default:
-				return false
-			}
-			if inside && open.closing == '}' {
-				if at = s.skipKey(at); at < 0 {
-					return false
+			if text[at] == ',' {
+				at = skipSpace(text, at+1)
+				if open.closing == '}' {
+					at = skipKey(text, at)
 				}
+				break
 			}
+			if text[at] != open.closing {
+				return false
+			}
+			open.pop()
+			at++
+		}
+		if open.depth == 0 {
+			s.pos = max(at, s.pos) // a fault is before it
+			return at >= 0
 		}
 	}
+	return false
 }
 
-// begin goes from the beginning of a value to its end, or if it is an array or
-// object that is not empty, to the first value inside. The place is a fault where
-// there is no value.
-func (s *Scanner) begin(open *nesting, at int) (to int, inside bool) {
-	text := s.text
-	if at >= len(text) {
-		return fault, false
-	}
-	switch text[at] {
-	case '"':
-		return s.skipString(at), false
-	case '{':
-		return s.enter(open, '}', at)
-	case '[':
-		return s.enter(open, ']', at)
-	case 't':
-		return skipWord(text, at, "true"), false
-	case 'f':
-		return skipWord(text, at, "false"), false
-	case 'n':
-		return skipWord(text, at, "null"), false
-	default:
-		return skipNumber(text, at), false
-	}
-}
-
-// enter is begin for arrays and objects, which end with closing.
+// enter goes from the beginning of an array or object, which end with closing, to
+// the first value inside, or to its end if there is none.
 func (s *Scanner) enter(open *nesting, closing byte, at int) (to int, inside bool) {
 	text := s.text
 	if open.depth == s.maxDepth {
@@ -130,7 +118,7 @@ func (s *Scanner) enter(open *nesting, closing byte, at int) (to int, inside boo
 	}
 	open.push(closing)
 	if closing == '}' {
-		at = s.skipKey(at)
+		at = skipKey(text, at)
 	}
 	return at, true
 }

@@ -26,38 +26,28 @@ const fault = -1
 
 // skipKey is the place of the value behind the key that should begin at a place,
 // or a fault.
-func (s *Scanner) skipKey(at int) int {
-	if at >= len(s.text) || s.text[at] != '"' {
+func skipKey(text []byte, at int) int {
+	if at >= len(text) || text[at] != '"' {
 		return fault
 	}
-	if at = s.skipString(at); at < 0 {
+	if at = skipString(text, at); uint(at) >= uint(len(text)) {
 		return fault
 	}
-	if at = skipSpace(s.text, at); at >= len(s.text) || s.text[at] != ':' {
-		return fault
+	if text[at] != ':' {
+		if at = skipSpace(text, at); at >= len(text) || text[at] != ':' {
+			return fault
+		}
 	}
-	return skipSpace(s.text, at+1)
+	return skipSpace(text, at+1)
 }
 
 // skipString is the place behind the string whose first quote is at a place, or a
 // fault.
-func (s *Scanner) skipString(at int) int {
-	text, high := s.text, s.high
+func skipString(text []byte, at int) int {
 	at++
-	if len(text)-at >= 8 { // most keys are short
-		word := binary.LittleEndian.Uint64(text[at:])
-		if found := stops(word); found != 0 {
-			if end := at + bits.TrailingZeros64(found)/8; text[end] == '"' {
-				s.high = high | word
-				return end + 1
-			}
-		}
-	}
 	for {
 		for rest := text[at:]; len(rest) >= 8; rest = rest[8:] {
-			word := binary.LittleEndian.Uint64(rest)
-			high |= word
-			if found := stops(word); found != 0 {
+			if found := stops(binary.LittleEndian.Uint64(rest)); found != 0 {
 				at += bits.TrailingZeros64(found) / 8
 				break
 			}
@@ -69,7 +59,6 @@ func (s *Scanner) skipString(at int) int {
 		}
 		switch c := text[at]; {
 		case c == '"':
-			s.high = high
 			return at + 1
 		case c == '\\':
 			if at = skipEscape(text, at); at < 0 {
@@ -78,7 +67,6 @@ func (s *Scanner) skipString(at int) int {
 		case c < ' ':
 			return fault
 		default:
-			high |= uint64(c)
 			at++
 		}
 	}
@@ -157,7 +145,7 @@ func skipDigits(text []byte, at int) int {
 
 // skipSpace is the place of the first byte from one on that is not white space.
 func skipSpace(text []byte, at int) int {
-	for at < len(text) && text[at] <= ' ' {
+	for uint(at) < uint(len(text)) && text[at] <= ' ' {
 		switch text[at] {
 		case ' ', '\t', '\r', '\n':
 			at++
