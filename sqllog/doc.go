@@ -120,13 +120,13 @@
 // # Which server
 //
 // A URL may name several hosts, primary and standbys, in any order. Every new
-// connection is checked to be to a primary; the host that was it last is tried
-// first, and each gets an equal part of the time of a call, so that one that never
-// answers keeps nobody from the next. A promoted standby begins a new timeline:
-// once a log met it, it takes no connection to a server on an older one, and uses
-// none that it has, until it is closed. So a primary that was replaced and comes
-// back, or lives on, is left alone. What a promoted standby lacks is noticed by the
-// chain.
+// connection is checked to be to a primary; the host that was it a moment ago is
+// tried first, and each gets an equal part of the time of a call, so that one that
+// never answers keeps nobody from the next. A promoted standby begins a new
+// timeline: once a log met it, it takes no connection to a server on an older one,
+// and uses none that it has, until it is closed. So a primary that was replaced and
+// comes back, or lives on, is left alone. What a promoted standby lacks is noticed
+// by the chain.
 //
 // # Bounds
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -21,9 +22,19 @@ type primaries struct {
 	// standby begins the next one, so a server on an older timeline is a primary that
 	// was replaced. It may take writes, but lacks those of the other.
 	newest atomic.Uint32
-	// last is the address that was the primary last, nil while that is in doubt.
-	last atomic.Pointer[string]
+	// last is the server that was the primary last, nil while that is in doubt.
+	last atomic.Pointer[found]
 }
+
+// found is where the primary was found, and when.
+type found struct {
+	address netip.AddrPort
+	at      time.Time
+}
+
+// foundHolds is how long other hosts are passed over after that: names may come to
+// lead elsewhere.
+const foundHolds = 10 * time.Second
 
 // choose lets a configuration connect to the primary among its hosts.
 func (p *primaries) choose(config *pgx.ConnConfig) {
@@ -49,8 +60,9 @@ func countHosts(config *pgx.ConnConfig) int {
 // attempt tries them all.
 func (p *primaries) lastFirst(dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if last := p.last.Load(); last != nil && *last != address {
-			return nil, fmt.Errorf("not tried yet: %s was the primary", *last)
+		to, err := netip.ParseAddrPort(address) // a socket's path is none
+		if last := p.last.Load(); err == nil && last != nil && last.address != to && time.Since(last.at) < foundHolds {
+			return nil, fmt.Errorf("not tried yet: %s was the primary", last.address)
 		}
 		p.last.Store(nil) // until it is found to be
 		return dial(ctx, network, address)
@@ -102,8 +114,10 @@ func (p *primaries) validate(ctx context.Context, conn *pgconn.PgConn) error {
 		return err
 	}
 	conn.CustomData()[acceptedKey] = accepted{p, timeline}
-	address := conn.Conn().RemoteAddr().String()
-	p.last.Store(&address)
+	if remote, ok := conn.Conn().RemoteAddr().(*net.TCPAddr); ok {
+		address := remote.AddrPort()
+		p.last.Store(&found{netip.AddrPortFrom(address.Addr().Unmap(), address.Port()), time.Now()})
+	}
 	return nil
 }
 
