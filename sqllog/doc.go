@@ -131,7 +131,8 @@
 // # Bounds
 //
 // A payload is 1 to commands.MaxPayload bytes. A call takes at most
-// Options.Timeout, connecting included. Postgres: at most [PoolSize]
+// Options.Timeout, connecting included; an append to SQLite takes two thirds of
+// that, behind the calls before it, and as long as the disk does. Postgres: at most [PoolSize]
 // connections and one that listens. SQLite: one that writes and
 // [ReaderPoolSize] that read. Wakeups coalesce in a channel of capacity 1. One
 // goroutine runs as long as a Postgres log is open.

@@ -38,7 +38,13 @@ func insertSQLite(ctx context.Context, l *Log, in *commands.Insert, row commands
 	if len(in.Parts) > 0 {
 		return at, errors.New("a SQLite log has one node: nobody inserts for others")
 	}
-	rows, err := l.prepared.QueryContext(ctx,
+	if err := ctx.Err(); err != nil {
+		return at, err
+	}
+	// From here on nothing ends it early: what takes long is the disk, which cannot
+	// be interrupted, and a file that is busy says so by itself. To look out for the
+	// end of ctx all the same would cost each row two goroutines.
+	rows, err := l.prepared.QueryContext(context.WithoutCancel(ctx),
 		int64(row), int64(in.Origin.Node), int64(in.Origin.Epoch), int64(in.Origin.Seq),
 		in.Summary.Kinds, int64(in.Summary.Commands), int64(in.Summary.Appends),
 		int64(commands.PayloadDigest(in.Payload)), in.Payload,
