@@ -213,15 +213,10 @@ func (e *Engine) decide(ctx context.Context, c commands.Command) outcome {
 	return outcome{time: d.Time, result: d.Results[0].AppendResult}
 }
 
-// propose proposes one command and waits as long as an append waits, or as ctx
-// says.
+// propose proposes one command and waits as long as an append waits, and until
+// ctx ends.
 func (e *Engine) propose(ctx context.Context, c commands.Command) (replica.Decision, error) {
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, e.cfg.AppendTimeout)
-		defer cancel()
-	}
-	return e.replica.Propose(ctx, c)
+	return e.replica.ProposeWithin(ctx, e.cfg.AppendTimeout, c)
 }
 
 // appended turns a result into the answer, or into the refusal.

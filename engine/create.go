@@ -18,8 +18,11 @@ func (e *Engine) Create(ctx context.Context, name stream.Name, r *stream.CreateR
 	if err := checkCreate(name, r); err != nil {
 		return stream.Created{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.AppendTimeout)
-	defer cancel()
+	if r.Fork != nil { // which may have to read its parent's records; what else waits has bounds of its own
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.cfg.AppendTimeout)
+		defer cancel()
+	}
 	for range maxResubmits {
 		made, again, err := e.tryCreate(ctx, name, r)
 		if !again {

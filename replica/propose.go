@@ -35,11 +35,20 @@ func (r *Replica) newItem(cmds []commands.Command, done Done) *item {
 // results. When ctx ends first the error says whether the commands may still
 // be applied.
 func (r *Replica) Propose(ctx context.Context, cmds ...commands.Command) (Decision, error) {
-	return r.propose(ctx, cmds, 0)
+	return r.propose(ctx, nil, cmds, 0)
 }
 
-// propose is Propose under an epoch; 0: as newItem has it.
-func (r *Replica) propose(ctx context.Context, cmds []commands.Command, epoch commands.Epoch) (Decision, error) {
+// ProposeWithin is Propose for at most a time, which costs less than a context
+// that ends by then: such a one is known to all that it comes from.
+func (r *Replica) ProposeWithin(ctx context.Context, limit time.Duration, cmds ...commands.Command) (Decision, error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	return r.propose(ctx, timer.C, cmds, 0)
+}
+
+// propose is Propose until late has a value, and under an epoch; 0: as newItem
+// has it.
+func (r *Replica) propose(ctx context.Context, late <-chan time.Time, cmds []commands.Command, epoch commands.Epoch) (Decision, error) {
 	type answer struct {
 		decision Decision
 		err      error
@@ -56,6 +65,7 @@ func (r *Replica) propose(ctx context.Context, cmds []commands.Command, epoch co
 	case a := <-answers:
 		return a.decision, a.err
 	case <-ctx.Done():
+	case <-late:
 	}
 	if r.queue.remove(it) {
 		return Decision{}, stream.Errorf(stream.CodeUnavailable, "the log did not take the command in time; nothing was written, try again")

@@ -46,7 +46,7 @@ func (r *Replica) EnqueueAs(epoch commands.Epoch, cmds []commands.Command, done 
 
 // ProposeAs is Propose, likewise.
 func (r *Replica) ProposeAs(ctx context.Context, epoch commands.Epoch, cmds ...commands.Command) (Decision, error) {
-	return r.propose(ctx, cmds, epoch)
+	return r.propose(ctx, nil, cmds, epoch)
 }
 
 // Depart says in the log that this node ends, so that nobody waits for it. Nothing
