@@ -70,12 +70,19 @@ func (s *seat) start(ctx context.Context, random *rand.Rand) error {
 			s.cluster.able(s, true)
 			return nil
 		}
+		s.cluster.tell("node %d: a start failed: %s", s.number, lastLine(err))
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("node %d does not start: %w", s.number, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// lastLine is what a process said last.
+func lastLine(err error) string {
+	text := strings.TrimSpace(err.Error())
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // startLimit turns a node that never becomes ready into an error.
