@@ -23,7 +23,7 @@ func TestLoop(t *testing.T) {
 	}))
 	defer server.Close()
 	report, err := Loop{
-		Endpoint: server.URL, Connections: 3, Duration: 20 * time.Millisecond,
+		Endpoint: server.URL, Connections: 3, Duration: 200 * time.Millisecond,
 		Request: func(dst []byte, n int64) []byte {
 			return append(strconv.AppendInt(append(dst, "GET /"...), n, 10), " HTTP/1.1\r\nHost: x\r\n\r\n"...)
 		},
@@ -40,7 +40,7 @@ func TestLoopHead(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5") }))
 	defer server.Close()
 	report, err := Loop{
-		Endpoint: server.URL, Connections: 1, Duration: time.Millisecond,
+		Endpoint: server.URL, Connections: 1, Duration: 200 * time.Millisecond,
 		Request: func(dst []byte, _ int64) []byte { return append(dst, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"...) },
 	}.Run(t.Context())
 	require.NoError(t, err)

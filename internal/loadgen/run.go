@@ -2,15 +2,18 @@ package loadgen
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 )
 
 const (
 	// Readers get as long as deliverQuiet without a record, and deliverWait at
-	// most, to receive what was appended last.
-	deliverQuiet  = 500 * time.Millisecond
-	deliverWait   = 5 * time.Second
+	// most, to receive what was appended last. deliverLook is how often that is
+	// looked at.
+	deliverQuiet  = 2 * time.Second
+	deliverWait   = 30 * time.Second
+	deliverLook   = 10 * time.Millisecond
 	progressEvery = 250 * time.Millisecond
 )
 
@@ -98,18 +101,25 @@ func (l *load) tell(done <-chan struct{}) {
 	}
 }
 
-// awaitDelivery waits until nothing more seems to come.
+// awaitDelivery waits until the readers have everything, or nothing more seems to
+// come.
 func (l *load) awaitDelivery(ctx context.Context) {
 	if l.config.Readers == 0 {
 		return
 	}
-	deadline := time.Now().Add(deliverWait)
-	for before := int64(-1); time.Now().Before(deadline) && ctx.Err() == nil; {
-		now := l.delivered.count.Load()
-		if now == before {
+	everything := int64(math.MaxInt64) // unknown, unless each stream has as many readers
+	if each, rest := l.config.Readers/l.config.Streams, l.config.Readers%l.config.Streams; rest == 0 {
+		everything = l.appends.count.Load() * int64(l.config.Batch) * int64(each)
+	}
+	began := time.Now()
+	for before, since := int64(-1), began; ctx.Err() == nil && time.Since(began) < deliverWait; sleep(ctx, deliverLook) {
+		switch now := l.delivered.count.Load(); {
+		case now >= everything:
+			return
+		case now != before:
+			before, since = now, time.Now()
+		case time.Since(since) >= deliverQuiet:
 			return
 		}
-		before = now
-		sleep(ctx, deliverQuiet)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/picomq/picomq/client"
+	"github.com/picomq/picomq/httpapi"
 	"github.com/picomq/picomq/internal/loadgen"
 	"github.com/picomq/picomq/internal/memserver"
 	"github.com/picomq/picomq/stream"
@@ -44,7 +45,8 @@ func TestRunMeasuresWhatTheServerSaw(t *testing.T) {
 		{"durable streams, batches", client.DurableStreams, 7},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			server := memserver.Start(t)
+			// A reader that comes back begins at the tail, and is not told of what it missed.
+			server := memserver.Start(t, func(c *httpapi.Config) { c.SSEMaxDuration = time.Hour })
 			var appends atomic.Int64
 			server.Intercept(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				if r.Method == http.MethodPost {
@@ -54,7 +56,7 @@ func TestRunMeasuresWhatTheServerSaw(t *testing.T) {
 			})
 			report, err := loadgen.Run(t.Context(), loadgen.Config{
 				Endpoint: server.URL, Protocol: c.protocol, Connections: 3, Streams: 2, Readers: 4,
-				Batch: c.batch, Duration: 100 * time.Millisecond,
+				Batch: c.batch, Duration: 300 * time.Millisecond,
 			})
 			require.NoError(t, err)
 			require.Positive(t, report.Appends)
@@ -134,7 +136,7 @@ func TestBaseline(t *testing.T) {
 	server := memserver.Start(t)
 	folder := t.TempDir()
 	report, err := loadgen.Run(t.Context(), loadgen.Config{
-		Endpoint: server.URL, Connections: 1, Streams: 1, Duration: 100 * time.Millisecond, Baseline: folder,
+		Endpoint: server.URL, Connections: 1, Streams: 1, Duration: 300 * time.Millisecond, Baseline: folder,
 	})
 	require.NoError(t, err)
 	require.Positive(t, report.Baseline.PerSecond)

@@ -35,15 +35,20 @@ type Server struct {
 type Intercept func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 // Start runs a server on a free port of the loopback until the test ends. Live
-// reads end often, so that every test of them also reconnects.
-func Start(t testing.TB) *Server {
+// reads end often, so that every test of them also reconnects, unless its
+// configuration is adjusted.
+func Start(t testing.TB, adjust ...func(*httpapi.Config)) *Server {
 	t.Helper()
 	s := &Server{Streams: memstreams.New(), t: t}
-	api, err := httpapi.New(httpapi.Config{
+	config := httpapi.Config{
 		Streams:         s.Streams,
 		LongPollTimeout: 300 * time.Millisecond,
 		SSEMaxDuration:  500 * time.Millisecond,
-	})
+	}
+	for _, f := range adjust {
+		f(&config)
+	}
+	api, err := httpapi.New(config)
 	require.NoError(t, err)
 	s.api = api
 	s.Restart()

@@ -51,7 +51,7 @@ func start(t *testing.T) *node {
 func client(t *testing.T, n *node, secret string) (*peer.Client, *atomic.Int64) {
 	var clock atomic.Int64
 	c := peer.New(peer.Config{
-		Cluster: cluster, Secret: secret, Timeout: 5 * time.Second, Now: func() time.Time { return time.Unix(clock.Load(), 0) },
+		Cluster: cluster, Secret: secret, Timeout: time.Minute, Now: func() time.Time { return time.Unix(clock.Load(), 0) },
 		Address: func(node uint32, epoch uint64) string {
 			if node == known.Node && epoch == known.Epoch {
 				return n.URL
@@ -145,7 +145,7 @@ func TestAWrongSecretIsNamed(t *testing.T) {
 	n := start(t)
 	var said bytes.Buffer
 	c := peer.New(peer.Config{
-		Cluster: cluster, Secret: "secreT", Address: func(uint32, uint64) string { return n.URL }, Logger: slog.New(slog.NewTextHandler(&said, nil)),
+		Cluster: cluster, Secret: "secreT", Timeout: time.Minute, Address: func(uint32, uint64) string { return n.URL }, Logger: slog.New(slog.NewTextHandler(&said, nil)),
 	})
 	defer c.Close()
 	for range 3 {
