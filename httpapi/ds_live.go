@@ -10,23 +10,9 @@ import (
 // durableLongPoll answers at once with what exists, and otherwise waits for it.
 func (a *API) durableLongPoll(w http.ResponseWriter, r *http.Request, name stream.Name, query durableQuery) error {
 	request := stream.ReadRequest{From: query.from, MaxBytes: maxReadBytes, MaxRecords: maxReadRecords}
-	chunk, err := a.config.Streams.Read(r.Context(), name, request)
+	chunk, err := a.readOrWait(w, r, name, request)
 	if err != nil {
 		return err
-	}
-	if len(chunk.Runs) == 0 && !chunk.Closed {
-		more, err := a.awaitMore(w, r, chunk.ID, chunk.Next)
-		if err != nil {
-			return err
-		}
-		if more {
-			// One read decides what is answered: data that came with the close
-			// is never left behind.
-			request.ID, request.From = chunk.ID, stream.At(chunk.Next)
-			if chunk, err = a.config.Streams.Read(r.Context(), name, request); err != nil {
-				return err
-			}
-		}
 	}
 	return a.answerDurableLongPoll(w, chunk, query)
 }

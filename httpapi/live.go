@@ -52,6 +52,22 @@ func (a *API) locate(ctx context.Context, name stream.Name, from stream.Position
 	return a.config.Streams.Read(ctx, name, stream.ReadRequest{From: from, MaxBytes: 1, MaxRecords: 1})
 }
 
+// readOrWait is what a long poll answers: what exists, or else what comes in time.
+func (a *API) readOrWait(w http.ResponseWriter, r *http.Request, name stream.Name, request stream.ReadRequest) (*stream.Chunk, error) {
+	chunk, err := a.config.Streams.Read(r.Context(), name, request)
+	if err != nil || len(chunk.Runs) > 0 || chunk.Closed {
+		return chunk, err
+	}
+	more, err := a.awaitMore(w, r, chunk.ID, chunk.Next)
+	if err != nil || !more {
+		return chunk, err
+	}
+	// The same stream from the same place, whatever the tail is now. One read decides
+	// what is answered: data that came with the close is never left behind.
+	request.ID, request.From = chunk.ID, stream.At(chunk.Next)
+	return a.config.Streams.Read(r.Context(), name, request)
+}
+
 // awaitMore waits for what a long poll waits for: a tail past after, or the end
 // of the stream. It reports more = false when the time is over or the API
 // drains: the answer is then what there was before. A client that has gone also

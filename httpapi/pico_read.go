@@ -208,23 +208,9 @@ func (q *picoReadRequest) cacheControl(c *stream.Chunk) string {
 
 // picoLongPoll answers with what exists, or waits for it.
 func (a *API) picoLongPoll(w http.ResponseWriter, r *http.Request, name stream.Name, q *picoReadRequest) error {
-	request := q.request()
-	chunk, err := a.config.Streams.Read(r.Context(), name, request)
+	chunk, err := a.readOrWait(w, r, name, q.request())
 	if err != nil {
 		return err
-	}
-	if chunk.Next == chunk.First && !chunk.Closed {
-		more, err := a.awaitMore(w, r, chunk.ID, chunk.Next)
-		if err != nil {
-			return err
-		}
-		if more {
-			// The same stream from the same place, whatever the tail is now.
-			request.ID, request.From = chunk.ID, stream.At(chunk.Next)
-			if chunk, err = a.config.Streams.Read(r.Context(), name, request); err != nil {
-				return err
-			}
-		}
 	}
 	h := w.Header()
 	h.Set("Cache-Control", cacheNever)
