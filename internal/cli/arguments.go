@@ -16,6 +16,17 @@ func speakPlainly(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help": // cobra's prints the whole help instead, and succeeds
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				_, _, err := root.Find(args)
+				return err
+			}
+		case "completion": // likewise
+			cmd.Args, cmd.RunE = knownVerb, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	eachCommand(root, func(cmd *cobra.Command) {
 		cmd.DisableSuggestions = true // inside of the error; commandHint makes them
 		cmd.SuggestionsMinimumDistance = 2

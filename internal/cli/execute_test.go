@@ -130,6 +130,18 @@ func TestCommandsWithoutServer(t *testing.T) {
 }
 
 // TestEndpointForms: HOST:PORT is enough.
+func TestHelpOfWhatThereIsNot(t *testing.T) {
+	for _, args := range [][]string{{"help", "frob"}, {"completion", "frob"}} {
+		r := newShell(t).plain(args...)
+		require.Equal(t, 2, r.code)
+		require.Empty(t, r.out)
+		require.Contains(t, r.err, `unknown command "frob" for "picomq`)
+	}
+	for _, args := range [][]string{{"help"}, {"help", "admin", "stream"}, {"completion"}, {"completion", "bash"}} {
+		require.Equal(t, 0, newShell(t).plain(args...).code, args)
+	}
+}
+
 func TestEndpointForms(t *testing.T) {
 	s := newShell(t)
 	s.ok("", "create", "a")
