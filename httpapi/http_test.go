@@ -257,8 +257,8 @@ func overHTTP2(s *service) {
 func TestReadersMayWaitLongerThanAWriteMayTake(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		s := newService(t, func(c *Config) {
-			c.WriteTimeout = 50 * time.Millisecond
-			c.LongPollTimeout, c.SSEMaxDuration = 150*time.Millisecond, 150*time.Millisecond
+			c.WriteTimeout = 400 * time.Millisecond
+			c.LongPollTimeout, c.SSEMaxDuration = time.Second, time.Second
 		})
 		if version == 2 {
 			overHTTP2(s)

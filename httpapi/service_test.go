@@ -30,7 +30,7 @@ type service struct {
 
 // What a test waits for comes at once or not at all: this is how long it looks.
 const (
-	readyTimeout = 20 * time.Second
+	readyTimeout = time.Minute
 	readyTick    = time.Millisecond
 )
 

@@ -37,7 +37,7 @@ func (w *world) serve(t testing.TB, tailBytes, packedBytes int) *server {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	hub, log := engine.NewHub(), w.log.Peer()
-	r, err := replica.Open(t.Context(), replica.Config{Log: log, Bucket: w.faulty, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 10 * time.Millisecond})
+	r, err := replica.Open(t.Context(), replica.Config{Log: log, Bucket: w.faulty, Logger: quiet, Now: w.now, Published: hub.Publish, Poll: 10 * time.Millisecond, QueueTimeout: time.Minute, CallTimeout: time.Minute})
 	require.NoError(t, err)
 	self := commands.RegisterNode{Cluster: cluster, Level: commands.Level}
 	_, _ = rand.Read(self.Incarnation[:])
@@ -48,7 +48,7 @@ func (w *world) serve(t testing.TB, tailBytes, packedBytes int) *server {
 	require.NoError(t, err)
 	e, err := engine.New(engine.Config{
 		Replica: r, Hub: hub, Cache: cache, Logger: quiet, Now: w.now,
-		Writer: blobwal.WriterConfig{Bucket: w.faulty, Deadline: time.Second, Identity: identity},
+		Writer: blobwal.WriterConfig{Bucket: w.faulty, Deadline: time.Minute, Identity: identity},
 	})
 	require.NoError(t, err)
 	u, err := upkeep.New(upkeep.Config{
@@ -58,7 +58,7 @@ func (w *world) serve(t testing.TB, tailBytes, packedBytes int) *server {
 	require.NoError(t, err)
 	s := &server{Engine: e, upkeep: u, replica: r}
 	s.stop = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = e.Close(ctx)
 		r.Close()

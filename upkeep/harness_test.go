@@ -108,7 +108,7 @@ func (w *world) start(t *testing.T, number commands.NodeID, configure ...func(*u
 	}
 	n.log.After = func(string) error { return n.fault.Load().lost() }
 	var err error
-	rc := replica.Config{Log: n.log, Bucket: w.faulty, Logger: quiet, Now: w.now, Poll: 10 * time.Millisecond}
+	rc := replica.Config{Log: n.log, Bucket: w.faulty, Logger: quiet, Now: w.now, Poll: 10 * time.Millisecond, QueueTimeout: time.Minute, CallTimeout: time.Minute}
 	if w.small != nil {
 		w.small(&rc)
 	}

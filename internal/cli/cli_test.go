@@ -193,7 +193,7 @@ func TestBatches(t *testing.T) {
 	for i := range 3 {
 		_, err := io.WriteString(feed, "slow\n")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return strings.Count(out.String(), "\n") == i+1 }, 10*time.Second, time.Millisecond,
+		require.Eventually(t, func() bool { return strings.Count(out.String(), "\n") == i+1 }, time.Minute, time.Millisecond,
 			"a line is appended although the pipe stays open")
 	}
 	require.NoError(t, feed.Close())
@@ -273,7 +273,7 @@ func TestFollow(t *testing.T) {
 				go func() { done <- s.start(ctx, nil, &out, &errs, "tail", "-f", "-n", "2", "--live", live, "a") }()
 				shows := func(want string) {
 					t.Helper()
-					require.Eventually(t, func() bool { return out.String() == want }, 20*time.Second, time.Millisecond, "want %q, have %q", want, out.String())
+					require.Eventually(t, func() bool { return out.String() == want }, time.Minute, time.Millisecond, "want %q, have %q", want, out.String())
 				}
 				shows("1\n2\n")
 				s.ok("3\n", "append", "a")

@@ -26,7 +26,7 @@ func TestSignals(t *testing.T) {
 			var out, errs lockedBuffer
 			done := make(chan int, 1)
 			go func() { done <- s.start(t.Context(), nil, &out, &errs, "tail", "-f", "a") }()
-			require.Eventually(t, func() bool { return out.String() == "1\n" }, 20*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return out.String() == "1\n" }, time.Minute, time.Millisecond)
 			require.NoError(t, syscall.Kill(os.Getpid(), sig))
 			require.Equal(t, code, <-done)
 			require.Empty(t, errs.String())

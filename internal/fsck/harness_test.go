@@ -105,7 +105,7 @@ func (w *world) serveOn(t *testing.T, log nodeLog, number commands.NodeID) *serv
 	})
 	require.NoError(t, err)
 	s.stop = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = s.Engine.Close(ctx)
 		r.Close()

@@ -317,7 +317,7 @@ func TestWaitersOfADeletedStreamAreTold(t *testing.T) {
 		_, err := s.Wait(ctx, stream.WaitRequest{ID: info.ID, After: info.Tail})
 		told <- err
 	}()
-	require.Eventually(t, func() bool { return s.Waiting() == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Waiting() == 1 }, time.Minute, time.Millisecond)
 	s.delete("src")
 	s.requireCode(stream.CodeDeleted, <-told)
 }
