@@ -4,6 +4,9 @@ import { once } from "node:events"
 import { Agent, createServer, request } from "node:http"
 import { pipeline } from "node:stream"
 
+/** Bytes of a body above which a node is asked before it is sent. */
+const largeBody = 256 * 1024
+
 export class Balancer {
   /** Base URL of what it balances. */
   url
@@ -34,24 +37,36 @@ export class Balancer {
 
   #forward(incoming, outgoing) {
     const node = new URL(this.#nodes[this.#next++ % this.#nodes.length])
+    // Whether a node takes a large body is asked first: one that does not ends the connection while it is being sent,
+    // and its answer may be lost with it.
+    const asks = Number(incoming.headers["content-length"] ?? 0) > largeBody
     const upstream = request({
       agent: this.#agent,
       host: node.hostname,
       port: node.port,
       method: incoming.method,
       path: incoming.url, // as it came: not normalized
-      headers: incoming.rawHeaders,
+      headers: asks ? [...incoming.rawHeaders, "Expect", "100-continue"] : incoming.rawHeaders,
     })
     upstream.on("response", (answer) => {
-      outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders)
+      incoming.unpipe(upstream).resume() // a node that refuses a large body does not wait for its end
+      outgoing.writeHead(answer.statusCode, answer.statusMessage, endToEnd(answer.rawHeaders))
       outgoing.flushHeaders()
       pipeline(answer, outgoing, () => {}) // either side may end an event stream at any time
     })
     upstream.on("error", (error) => {
-      if (outgoing.headersSent) outgoing.destroy(error)
-      else outgoing.writeHead(502).end(`the balancer got no answer from ${node.host}: ${error.message}`)
+      if (outgoing.headersSent) return // the answer is whole, or ends early itself
+      outgoing.writeHead(502).end(`the balancer got no answer from ${node.host}: ${error.message}`)
     })
     outgoing.on("close", () => upstream.destroy())
-    pipeline(incoming, upstream, () => {})
+    incoming.on("error", () => {}) // outgoing closes with it
+    // Not a pipeline, which would break the client's connection when the node ends its own.
+    if (asks) upstream.on("continue", () => incoming.pipe(upstream)).flushHeaders()
+    else incoming.pipe(upstream)
   }
+}
+
+/** Headers, name after value after name, without what is said of the node's connection: the client has another one. */
+function endToEnd(headers) {
+  return headers.filter((_, i) => headers[i - (i % 2)].toLowerCase() !== "connection")
 }

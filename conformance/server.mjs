@@ -12,8 +12,15 @@ import { fileURLToPath } from "node:url"
 const binary = process.env.PICOMQ_BIN ?? fileURLToPath(new URL("../bin/picomq", import.meta.url))
 
 /** How long a start (log replay included) and a drain may take before a test fails. */
-const startMs = 20_000
-const stopMs = 20_000
+const startMs = 120_000
+const stopMs = 120_000
+
+/** Where servers listen: outside of what a kernel gives to connections, which could take the port of a killed one. */
+const firstPort = 20_000
+const ports = 12_000
+
+/** How many ports are tried for a server: any may be taken. */
+const portsTried = 5
 
 /** The last bytes of the server's log kept for an error message. */
 const keptLog = 64 * 1024
@@ -29,13 +36,19 @@ export class Server {
   #flags
   #log = ""
 
-  /** Starts a server on an empty data folder and free ports; resolves when it is ready. */
+  /** Starts a server on an empty data folder and a free port; resolves when it is ready. */
   static async start({ flags = [] } = {}) {
     const server = new Server()
     server.#flags = flags
     server.#data = await mkdtemp(join(tmpdir(), "picomq-conformance-"))
-    await server.#launch("127.0.0.1:0")
-    return server
+    for (let tried = 1; ; tried++) {
+      try {
+        await server.#launch(`127.0.0.1:${firstPort + Math.floor(Math.random() * ports)}`)
+        return server
+      } catch (error) {
+        if (tried === portsTried || !error.message.includes("address already in use")) throw error
+      }
+    }
   }
 
   /** SIGKILL: no drain, no flush, no goodbye. */

@@ -9,7 +9,7 @@ export default defineConfig({
     // Every file runs its own server; one after the other, so that a small machine measures nothing but the server.
     fileParallelism: false,
     // The suite compares a hundred thousand bytes one by one, which is slow where others use the processor as well.
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    testTimeout: 120_000,
+    hookTimeout: 300_000,
   },
 })
