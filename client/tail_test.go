@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,12 +71,16 @@ func want(n int) string {
 	return all.String()
 }
 
-// collect tails until the stream's end and returns what came, as want prints.
-func collect(ctx context.Context, c *client.Client, r client.TailRequest) (string, error) {
+// collect tails until the stream's end and returns what came, as want prints. Each
+// chunk is told of by seen.
+func collect(ctx context.Context, c *client.Client, r client.TailRequest, seen ...func()) (string, error) {
 	var all strings.Builder
 	for chunk, err := range c.Tail(ctx, "a", r) {
 		if err != nil {
 			return all.String(), err
+		}
+		for _, f := range seen {
+			f()
 		}
 		for _, record := range chunk.Records {
 			for _, field := range strings.Fields(string(record.Body)) {
@@ -100,9 +105,10 @@ func TestTailThroughRestarts(t *testing.T) {
 			}
 			written <- err
 		}()
-		restarted := make(chan struct{})
+		begun, restarted := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(restarted)
+			<-begun // who was never answered is told so, and does not wait
 			for range 3 {
 				time.Sleep(30 * time.Millisecond)
 				server.Stop()
@@ -110,7 +116,9 @@ func TestTailThroughRestarts(t *testing.T) {
 				server.Restart()
 			}
 		}()
-		got, err := collect(ctx, c, r)
+		begin := sync.OnceFunc(func() { close(begun) })
+		got, err := collect(ctx, c, r, begin)
+		begin()
 		<-restarted
 		require.NoError(t, err)
 		require.NoError(t, <-written)
