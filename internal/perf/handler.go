@@ -26,6 +26,9 @@ func (w *world) baseline(ctx context.Context, kind string) (url string, err erro
 	}
 	command := exec.CommandContext(ctx, self, handlerArgument, kind)
 	command.Stderr = os.Stderr
+	if command.Dir, err = w.dir("baseline"); err != nil {
+		return "", err
+	}
 	out, err := command.StdoutPipe()
 	if err != nil {
 		return "", err
@@ -36,6 +39,7 @@ func (w *world) baseline(ctx context.Context, kind string) (url string, err erro
 	w.servers = append(w.servers, func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()
+		_ = os.RemoveAll(command.Dir)
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -57,9 +61,10 @@ var handlers = map[string]http.HandlerFunc{
 		}
 		w.WriteHeader(http.StatusNoContent)
 	},
-	"loop": newLoop().ServeHTTP,
-	"idle": serveIdle,
-	"send": sendFromMemory,
+	"loop":  newLoop().ServeHTTP,
+	"idle":  serveIdle,
+	"send":  sendFromMemory,
+	"store": serveStore,
 }
 
 // serveBaseline is the process of a baseline. It ends when it is killed.

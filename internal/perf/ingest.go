@@ -49,9 +49,15 @@ var ingestJSONRow = row{
 }
 
 // runIngest compares the server with whatever is slower of the two that it
-// cannot do without: reading the bodies, and putting them into the bucket.
+// cannot do without: reading the bodies, and putting them into the bucket. A line
+// without an aim is the server beside a handler that does both and nothing else,
+// on the same cores.
 func runIngest(ctx context.Context, w *world, name string, protocol client.Protocol, least float64) ([]line, error) {
 	reader, err := w.baseline(ctx, "discard")
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := w.baseline(ctx, "store")
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +79,15 @@ func runIngest(ctx context.Context, w *world, name string, protocol client.Proto
 		return report.MBPerSecond, nil
 	}
 	const rounds = 3
-	var bucket, handler, measured [rounds]float64
+	var bucket, handler, kept, measured [rounds]float64
 	for i := range rounds {
 		if bucket[i], err = w.bucketRate(ctx); err != nil {
 			return nil, err
 		}
 		if handler[i], err = load(reader); err != nil {
+			return nil, err
+		}
+		if kept[i], err = load(keeper); err != nil {
 			return nil, err
 		}
 		err = w.profiled(ctx, server, name, func() error {
@@ -93,8 +102,10 @@ func runIngest(ctx context.Context, w *world, name string, protocol client.Proto
 	if h := median(handler[:]); h < baseline {
 		baseline, what = h, "a handler that reads"
 	}
+	both := share(name+", beside a handler that reads and puts", "MB/s", median(measured[:]), median(kept[:]), 0)
+	both.aim = ""
 	return []line{share(fmt.Sprintf("%s, beside %s (bucket %.0f, handler %.0f MB/s)", name, what, median(bucket[:]), median(handler[:])),
-		"MB/s", median(measured[:]), baseline, least)}, nil
+		"MB/s", median(measured[:]), baseline, least), both}, nil
 }
 
 // bucketRate is how many MB/s a bare loop puts into a bucket of the driver that
