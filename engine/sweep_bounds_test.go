@@ -112,12 +112,14 @@ func TestSpansSideBySideAreJoined(t *testing.T) {
 	one, two := segment(1), segment(2)
 	joined := joinSpans([]span{
 		{two, 0, 10, 1000},
-		// They touch.
-		{one, 20, 30, 1000}, {one, 0, 10, 1000}, {one, 10, 20, 1000},
-		// It is 57 kB further on, and the next one too far.
-		{one, 600, 610, 1000}, {one, 2000, 2010, 1000},
-		// They are within the first, and go on beyond it.
-		{two, 5, 8, 300}, {two, 9, 11, 200}, {two, 11, 12, 9000},
+		{one, 20, 30, 1000},
+		{one, 0, 10, 1000}, // touches the next
+		{one, 10, 20, 1000},
+		{one, 600, 610, 1000},   // 57 kB further on
+		{one, 2000, 2010, 1000}, // too far
+		{two, 5, 8, 300},        // within the first
+		{two, 9, 11, 200},       // and beyond it
+		{two, 11, 12, 9000},
 	})
 	for i := range joined {
 		joined[i].bytes = 0
