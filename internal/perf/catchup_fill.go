@@ -59,7 +59,8 @@ func (c *catchUp) fill(ctx context.Context) error {
 	return end(ctx, s)
 }
 
-// compact waits until a server has rewritten all that is worth it.
+// compact waits until a server has rewritten all that is worth it now. Less than a
+// packed segment, 32 MiB, stays as it was appended: it would wait for more to come.
 func (c *catchUp) compact(ctx context.Context) error {
 	s, stop, err := c.start(ctx, 0, "--compact-bandwidth", fmt.Sprint(1<<30))
 	if err != nil {

@@ -69,7 +69,8 @@ func asAppended(l *layout) [][]span {
 	return spans
 }
 
-// packedWhole is all that compaction wrote, object by object.
+// packedWhole is all that compaction wrote, object by object, also what it wrote anew
+// since: only the rate counts.
 func packedWhole(l *layout) (spans [][]span) {
 	for _, object := range l.packed {
 		spans = append(spans, []span{object})
