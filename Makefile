@@ -59,7 +59,7 @@ test: setup unit conformance crash rolling soak chaos ## Run every test: units, 
 	@echo "  - $(KILLS) kills of the server under load, nothing acknowledged lost"
 	@echo "  - three nodes restarted one after the other under load, without a request that failed"
 	@echo "  - $(SOAK) of nodes that crash while everything else fails now and then, nothing lost and nothing left over"
-	@echo "  - $(CHAOS) of three nodes that are killed, frozen and cut off from a database that crashes, every answer explained"
+	@echo "  - $(CHAOS) of three nodes that are killed, frozen and cut off, while bucket and database go away, every answer explained"
 
 .PHONY: setup
 setup: conformance/node_modules/.package-lock.json ## Install what the tests need and is missing
@@ -90,7 +90,7 @@ soak: ## Let nodes live under faults and crashes for SOAK, and check every read 
 	cd internal/soak && go test -count=1 -timeout 0 -run TestNothingIsLost -soak $(SOAK)
 
 .PHONY: chaos
-chaos: ## Kill, freeze and cut off three nodes and their PostgreSQL for CHAOS, and check every answer (SEED=n repeats the faults)
+chaos: ## Kill, freeze and cut off three nodes, their bucket and their PostgreSQL for CHAOS, and check every answer (SEED=n repeats the faults)
 	scripts/install-missing postgresql
 	cd internal/chaos && go test -count=1 -timeout 0 -chaos $(CHAOS) -seed $(SEED)
 
