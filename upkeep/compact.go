@@ -52,8 +52,12 @@ type compact struct {
 	next  time.Time      // when to plan again at the earliest
 }
 
-// slowPlan is how long a plan may take before the next one has to wait.
-const slowPlan = 50 * time.Millisecond
+// slowPlan is how long a plan may take before the next one has to wait. One that
+// looked at fewSegments or less is not slow: the machine was busy.
+const (
+	slowPlan    = 50 * time.Millisecond
+	fewSegments = 1 << 14
+)
 
 // backlog is the segments that the next step would rewrite. Planning looks at
 // every segment, so it is done when one changed or came of age, and where there
@@ -65,7 +69,7 @@ func (j *compact) backlog() uint64 {
 	begun := time.Now()
 	if at := view.Segmented(); j.outdated(at, view.LogTime(), begun) && !begun.Before(j.next) {
 		j.plan, j.at = choose(view, j.cfg.PackedBytes, j.usable), at
-		if took := time.Since(begun); took >= slowPlan {
+		if took := time.Since(begun); took >= slowPlan && view.Counts().Segments > fewSegments {
 			j.next = begun.Add(20 * took)
 		}
 	}
