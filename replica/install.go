@@ -180,6 +180,8 @@ func (r *Replica) checkTruncated(ctx context.Context, at commands.Position) erro
 // findArchived looks up the row at an index in the archive, or answers the zero
 // Position when it cannot be learned.
 func (r *Replica) findArchived(ctx context.Context, prefix string, index commands.Index) (found commands.Position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, archiveTimeout)
+	defer cancel()
 	span, ok, err := archive.Find(ctx, r.cfg.Bucket, prefix, index)
 	if err != nil {
 		return found, err

@@ -56,7 +56,7 @@ func (r *Replica) checkMarks(ctx context.Context, cluster commands.ClusterID) er
 func (r *Replica) eachMark(ctx context.Context, cluster commands.ClusterID, check func(context.Context, commands.Position) error) error {
 	list := r.cfg.Bucket.List(&blob.ListOptions{Prefix: markPrefix(cluster)})
 	for {
-		object, err := list.Next(ctx)
+		object, err := r.nextMark(ctx, list)
 		if err == io.EOF { //nolint:errorlint // the iterator's documented end
 			return nil
 		}
@@ -73,7 +73,17 @@ func (r *Replica) eachMark(ctx context.Context, cluster commands.ClusterID, chec
 	}
 }
 
+// nextMark and readMark end within the time of a call, also where a bucket never
+// answers.
+func (r *Replica) nextMark(ctx context.Context, list *blob.ListIterator) (*blob.ListObject, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	return list.Next(ctx)
+}
+
 func (r *Replica) readMark(ctx context.Context, key string) (at commands.Position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
 	reader, err := r.cfg.Bucket.NewReader(ctx, key, nil)
 	if err != nil {
 		return at, fmt.Errorf("read %s: %w", key, err)

@@ -1,12 +1,15 @@
 package replica_test
 
 import (
+	"context"
 	"crypto/rand"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/commands"
+	"github.com/picomq/picomq/internal/faultbucket"
 	"github.com/picomq/picomq/replica"
 )
 
@@ -76,4 +79,26 @@ func TestAMarkThatCannotBeReadIsNamed(t *testing.T) {
 	key := testCluster.String() + "/0000/applied/00000001"
 	require.NoError(t, c.bucket.WriteAll(t.Context(), key, []byte("something else"), nil))
 	require.ErrorContains(t, c.register(t), key)
+}
+
+// TestABucketThatNeverAnswersDoesNotHoldTheComparison: whoever waits for it deletes
+// nothing else either.
+func TestABucketThatNeverAnswersDoesNotHoldTheComparison(t *testing.T) {
+	c := newCluster(t)
+	c.start(c.config(c.log.Peer()), 0).Close() // leaves a mark
+	for _, silent := range []faultbucket.Kind{faultbucket.List, faultbucket.Get} {
+		cfg := c.config(c.log.Peer())
+		cfg.CallTimeout = time.Second
+		var faults *faultbucket.Faults
+		cfg.Bucket, faults = faultbucket.Wrap(c.bucket, nil)
+		r := c.start(cfg, 0)
+		faults.SetPlan(func(op faultbucket.Op) (d faultbucket.Decision) {
+			if op.Kind == silent {
+				d.Delay = time.Hour
+			}
+			return d
+		})
+		require.ErrorIs(t, r.CompareMarks(t.Context()), context.DeadlineExceeded, silent.String())
+		r.Close()
+	}
 }
