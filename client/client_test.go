@@ -406,6 +406,24 @@ func TestRefusedForNow(t *testing.T) {
 	require.Equal(t, int32(2), calls.Load())
 }
 
+// TestPausesGrow while there is no server that says when to try again.
+func TestPausesGrow(t *testing.T) {
+	server := memserver.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var pauses []time.Duration
+	c := connect(t, server, client.Options{Notify: func(_ error, pause time.Duration) {
+		if pauses = append(pauses, pause); len(pauses) == 3 {
+			cancel()
+		}
+	}})
+	server.Stop()
+	_, err := c.Append(ctx, "a", &stream.AppendRequest{Records: records("x"), Producer: &stream.Producer{ID: "p"}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Less(t, pauses[0], pauses[2])
+	require.Less(t, pauses[0], stream.DefaultRetryAfter)
+	server.Restart()
+}
+
 func TestRetriesEnd(t *testing.T) {
 	server := memserver.Start(t)
 	server.Stop()

@@ -23,14 +23,22 @@ const maxErrorBody = 64 << 10
 func connectionError(r *request, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return stream.Errorf(stream.CodeUnavailable, "%v: the server cannot be reached: %w", r, bare(err))
+		return unanswered(stream.CodeUnavailable, "%v: the server cannot be reached: %w", r, bare(err))
 	}
 	err = bare(err)
 	if r.reads() {
-		return stream.Errorf(stream.CodeUnavailable, "%v: the connection failed: %w", r, err)
+		return unanswered(stream.CodeUnavailable, "%v: the connection failed: %w", r, err)
 	}
-	return stream.Errorf(stream.CodeOutcomeUnknown,
+	return unanswered(stream.CodeOutcomeUnknown,
 		"%v: the connection failed, and whether the request was carried out is unknown: %w", r, err)
+}
+
+// unanswered is an error of a server that said nothing, and so not when to try
+// again either: the pauses are the client's own, which grow.
+func unanswered(code stream.Code, format string, args ...any) error {
+	e := stream.Errorf(code, format, args...)
+	e.RetryAfter = 0
+	return e
 }
 
 // bare is the error without the method and URL that net/http puts before it.

@@ -102,7 +102,7 @@ func (t *tail) run(ctx context.Context) {
 			}
 		}
 		if err == nil {
-			err = stream.Errorf(stream.CodeUnavailable, "tail %q: the server ended the connection at once", t.name)
+			err = unanswered(stream.CodeUnavailable, "tail %q: the server ended the connection at once", t.name)
 		}
 		if t.client.pause(ctx, err, pauses.next(err)) != nil {
 			continue // which reports the context's end
