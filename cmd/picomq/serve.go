@@ -125,6 +125,9 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 		return nil, nil
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("--%s %s: %w; stop the process that has it, or give another address", flag, address, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--%s %s: %w", flag, address, err)
 	}

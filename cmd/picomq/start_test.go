@@ -117,6 +117,7 @@ func TestAPortInUseIsRefused(t *testing.T) {
 		require.Equal(t, 1, code)
 		requireOneLine(t, said)
 		require.Contains(t, said, "--"+flag)
+		require.Contains(t, said, "give another address")
 	}
 }
 
