@@ -40,9 +40,9 @@ Lines are text, so a stream that --create makes is text/plain unless
 --content-type says otherwise; "picomq create" knows nothing of what will come
 and makes application/octet-stream.
 
-With --producer an append whose answer was lost is sent again and stored once,
-even through a restart of the server. Without it, a failure ends the command and
-says what is not known.
+With --producer an append whose answer was lost is sent again for 30 s and stored
+once, even through a restart of the server. Without it, a failure ends the command
+and says what is not known.
 
 Durable Streams does not show where records end unless they are JSON: with
 --protocol ds other lines are appended one by one and keep their line ends.`,
