@@ -18,8 +18,8 @@ import (
 const startPatience = 30 * time.Second
 
 // patiently takes a step of the start. What fails for a reason that may pass is
-// tried again until the patience is over, and meanwhile the node logs what it waits
-// for. A step must leave nothing behind that its repetition would trip over.
+// tried again until the patience is over or ctx ends, and meanwhile the node logs what
+// it waits for. A step must leave nothing behind that its repetition would trip over.
 func (n *node) patiently(ctx context.Context, step func() error) error {
 	outage := seldom.NewOutage(n.logger, nil, "the start waits: bucket or log failed; trying again", "the start goes on")
 	pauses := backoff.NewExponentialBackOff()
@@ -31,8 +31,10 @@ func (n *node) patiently(ctx context.Context, step func() error) error {
 		case err == nil:
 			outage.Worked()
 			return nil
-		case !mayPass(err), ctx.Err() != nil:
+		case !mayPass(err):
 			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= startPatience:
@@ -41,7 +43,7 @@ func (n *node) patiently(ctx context.Context, step func() error) error {
 		outage.Failed("for", startPatience.String(), "error", err)
 		select {
 		case <-ctx.Done():
-			return err
+			return ctx.Err() // why it waited was logged
 		case <-time.After(pauses.NextBackOff()):
 		}
 	}

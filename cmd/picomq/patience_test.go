@@ -92,7 +92,7 @@ func TestAStartWaitsForAWhile(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.EqualError(t, n.patiently(ctx, func() error { return io.ErrUnexpectedEOF }), "unexpected EOF", "a signal ends the wait")
+		require.Equal(t, context.DeadlineExceeded, n.patiently(ctx, func() error { return io.ErrUnexpectedEOF }), "a signal ends the wait")
 	})
 }
 
@@ -129,4 +129,20 @@ func TestADatabaseThatStartsLater(t *testing.T) {
 	require.NoError(t, d.Start(ctx))
 	require.NoError(t, server.Ready(ctx))
 	stop(t, server, syscall.SIGTERM)
+}
+
+// TestASignalEndsTheWait, and the exit code says so.
+func TestASignalEndsTheWait(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	server, err := process.Launch(ctx, process.Config{
+		Binary: binary,
+		Args:   []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--admin-listen", "", "--meta-url", "postgres://127.0.0.1:1/nobody"},
+	})
+	require.NoError(t, err)
+	requireLog(t, server, "the start waits")
+	require.NoError(t, server.Signal(syscall.SIGTERM))
+	state, err := server.Wait(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 128+int(syscall.SIGTERM), state.ExitCode(), server.Log())
 }
