@@ -1,6 +1,9 @@
 package blockcache
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // aheadStays is how long at least what was read ahead waits for its reader. Until
 // then nothing that is read ahead later pushes it out: it would be fetched twice.
@@ -8,14 +11,27 @@ const aheadStays = 5 * time.Second
 
 // ahead is what was read ahead and nobody asked for yet.
 type ahead struct {
-	*fifo
+	*fifo      // without a limit of its own
+	most   int // bytes that it has room for
 	flying int // bytes of flights under way
+}
+
+func newAhead(most int) ahead {
+	return ahead{fifo: newFIFO(math.MaxInt, nil), most: most}
+}
+
+// land keeps what a flight brought. It weighs more than the bytes that there was
+// room for, which are those in the bucket, and an index had none. What still waits
+// for its reader stays all the same: there is no room for more until it is read.
+func (a *ahead) land(key entryKey, e *entry) {
+	a.put(key, e)
+	a.room(0)
 }
 
 // room tells whether so many bytes more can be read ahead, and drops for them
 // what has waited in vain.
 func (a *ahead) room(bytes int) bool {
-	for now := time.Now(); a.bytes+a.flying+bytes > a.limit; {
+	for now := time.Now(); a.bytes+a.flying+bytes > a.most; {
 		oldest := a.oldest()
 		if oldest == nil || now.Sub(oldest.at) < aheadStays {
 			return false

@@ -175,7 +175,7 @@ func New(config Config) (*Cache, error) {
 		hints:  semaphore.NewWeighted(int64(config.Fetches+3) / 4 * 3),
 
 		flights: make(map[entryKey]*flight),
-		ahead:   ahead{fifo: newFIFO(most, nil)},
+		ahead:   newAhead(most),
 		young: newFIFO(part, func(p *placed) {
 			if p.again || p.bytes > part/2 { // what is so large had no time to be
 				blocks.Set(p.key, p.entry)

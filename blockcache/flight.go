@@ -157,7 +157,7 @@ func (c *Cache) land(f *flight, entries []*entry, err error, hint bool) {
 		if i == 0 && !hint {
 			c.young.put(f.first, e)
 		} else {
-			c.ahead.put(f.key(i), e)
+			c.ahead.land(f.key(i), e)
 		}
 	}
 	then := f.then

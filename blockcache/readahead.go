@@ -70,8 +70,8 @@ func (x *segmentIndex) extend(from, to uint32, limit int) uint32 {
 	return x.fit(from, to, x.window)
 }
 
-// AheadMost is the most bytes that may be in memory ahead of all readers.
-func (c *Cache) AheadMost() int { return c.ahead.limit }
+// AheadMost is how many bytes there is room for ahead of all readers.
+func (c *Cache) AheadMost() int { return c.ahead.most }
 
 // Begun says what became of an announcement.
 type Begun uint8

@@ -120,6 +120,32 @@ func TestReadAheadIsBounded(t *testing.T) {
 	})
 }
 
+// TestWhatWeighsMoreThanItsBytesPushesNothingOut: none of what there was room for is
+// fetched again.
+func TestWhatWeighsMoreThanItsBytesPushesNothingOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{BlockBytes: 1 << 20, Fetches: 1000}, func(faultbucket.Op) faultbucket.Decision { return faultbucket.Decision{Delay: time.Second} })
+		segments := make([]Segment, 200)
+		for i := range segments {
+			segments[i], _ = r.store(t, uint64(i+1), 20, 200)
+		}
+		var waiting []Segment
+		for _, segment := range segments {
+			if r.Ahead(segment, 0, 200) == Underway {
+				waiting = append(waiting, segment)
+			}
+		}
+		require.Less(t, len(waiting), len(segments))
+		time.Sleep(2 * time.Second)
+		require.Greater(t, r.Stats().AheadBytes, r.AheadMost(), "decoded")
+		for _, segment := range waiting {
+			r.expectRecord(t, segment, 0)
+		}
+		assert.Equal(t, len(waiting), r.gets())
+		assert.Zero(t, r.Stats().AheadBytes)
+	})
+}
+
 func TestReadAheadLeavesTurnsToReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{Fetches: 4}, func(op faultbucket.Op) faultbucket.Decision { return faultbucket.Decision{Delay: time.Second} })
