@@ -20,16 +20,18 @@ func TestPostgresPassesOverAHostThatDoesNotAnswer(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, silent.Close()) }() // it accepts nobody
 	d := sqllogtest.Postgres(t)
-	for _, timeout := range []string{"0", "60"} {
-		l, err := sqllog.Open(t.Context(), change(t, d, func(u *url.URL, query url.Values) {
+	for i, timeout := range []string{"0", "600"} {
+		both := change(t, d, func(u *url.URL, query url.Values) {
 			u.Host = silent.Addr().String() + "," + u.Host
 			query.Set("target_session_attrs", "read-write")
 			query.Set("connect_timeout", timeout)
-		}), sqllog.Options{})
+		})
+		l, err := sqllog.Open(t.Context(), both, sqllog.Options{Timeout: patience})
+		for tries := 1; err != nil && sqllog.MayPass(err) && tries < 20; tries++ { // a busy machine's own answer may come too late
+			l, err = sqllog.Open(t.Context(), both, sqllog.Options{Timeout: patience})
+		}
 		require.NoError(t, err)
-		head, err := l.Head(t.Context())
-		require.NoError(t, err)
-		_, err = l.Append(t.Context(), insert(uint64(head.Index)+1))
+		_, err = appendUntilSent(t.Context(), l, insert(uint64(i)+1))
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
 	}

@@ -97,7 +97,7 @@ func roleOf(t *testing.T, databaseURL string) string {
 func TestPostgresAsksBeforeItMakesTables(t *testing.T) {
 	d := sqllogtest.Postgres(t)
 	refusal := errors.New("the bucket belongs to another log")
-	_, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{Create: func(context.Context) error { return refusal }})
+	_, err := sqllog.Open(t.Context(), d.URL, sqllog.Options{Timeout: patience, Create: func(context.Context) error { return refusal }})
 	require.ErrorIs(t, err, refusal)
 	assert.Equal(t, "0", d.String(t, tableCount))
 }
