@@ -1,9 +1,6 @@
 package blockcache
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // aheadStays is how long at least what was read ahead waits for its reader. Until
 // then nothing that is read ahead later pushes it out: it would be fetched twice.
@@ -11,18 +8,19 @@ const aheadStays = 5 * time.Second
 
 // ahead is what was read ahead and nobody asked for yet.
 type ahead struct {
-	*fifo      // without a limit of its own
+	*fifo      // of twice as many bytes: see land
 	most   int // bytes that it has room for
 	flying int // bytes of flights under way
 }
 
 func newAhead(most int) ahead {
-	return ahead{fifo: newFIFO(math.MaxInt, nil), most: most}
+	return ahead{fifo: newFIFO(2*most, nil), most: most}
 }
 
 // land keeps what a flight brought. It weighs more than the bytes that there was
-// room for, which are those in the bucket, and an index had none. What still waits
-// for its reader stays all the same: there is no room for more until it is read.
+// room for, which are those in the bucket, and an index had none, nor had blocks that
+// a reader said it comes to next. What still waits for its reader stays all the same,
+// up to twice the room: there is none for more until it is read.
 func (a *ahead) land(key entryKey, e *entry) {
 	a.put(key, e)
 	a.room(0)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestTheBlockCacheKeepsItsBound(t *testing.T) {
@@ -55,4 +56,16 @@ func TestWhatIsReadOftenStays(t *testing.T) {
 	}
 	after := r.Stats()
 	assert.GreaterOrEqual(t, after.BlockHits-before.BlockHits, uint64(50), "of 60")
+}
+
+// TestReadersThatLeaveFillNoMemory: what was fetched for those who say that they go
+// on, and do not, is bounded however fast it comes.
+func TestReadersThatLeaveFillNoMemory(t *testing.T) {
+	r := newRig(t, Config{BlockBytes: 1 << 20, ReadAheadMax: 512 << 10}, nil)
+	for sequence := range uint64(10) {
+		segment, _ := r.store(t, sequence+1, 20_000, 30)
+		_, err := r.Block(t.Context(), segment, 0, 30)
+		require.NoError(t, err)
+		require.LessOrEqual(t, r.Stats().AheadBytes, 2*r.AheadMost())
+	}
 }

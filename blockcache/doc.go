@@ -63,8 +63,8 @@
 // TailBytes bounds the ring and BlockBytes the rest, three eighths of it what was read
 // ahead and a quarter what is young, all including what decoding adds: indexes,
 // record ends, bookkeeping. The block cache may exceed its bound for a moment
-// while it evicts, and what was read ahead by what decoding added to the last that
-// came, until it is asked for or makes room. Fetches under way hold besides at most
+// while it evicts, and what was read ahead may come to twice its part where decoding
+// adds much or readers leave, until it is asked for or makes room. Fetches under way hold besides at most
 // 16 segments from peers, and Fetches times the largest of ReadAheadMax, the largest
 // block and the largest index, which of a packed segment is some 4 MB while it is
 // decoded ([blobwal.MaxPackedBlocks]); of those that read ahead the bytes are counted
