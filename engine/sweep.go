@@ -65,8 +65,11 @@ func (s *sweeps) come(id stream.ID, now time.Time, most int) (_ *sweep, from str
 	if x.busy || (x.front < x.look && x.front < x.ahead) {
 		return nil, 0, 0
 	}
+	if x.front > x.ahead+sweepNear { // while there was no room it was overtaken
+		x.ahead = x.front - sweepNear
+	}
 	x.reach = min(max(2*x.reach, firstSweep), most)
-	bytes = x.reach - (int(x.ahead)-int(x.front)-1)*x.perStream
+	bytes = x.reach - max(0, int(x.ahead)-int(x.front)-1)*x.perStream
 	x.lookAgain()
 	x.busy = bytes > 0
 	return x, x.ahead, bytes
