@@ -209,12 +209,12 @@ func (r *Replica) refuse(err error) {
 func refusalOf(err error) error {
 	var refusal *stream.Error
 	switch {
+	case errors.Is(err, commands.ErrUnknown): // first: whatever else it says, it may stand
+		return outcomeUnknown()
 	case errors.As(err, &refusal):
 		return refusal
 	case errors.Is(err, commands.ErrNotSent):
 		return stream.Errorf(stream.CodeUnavailable, "the log is out of reach; nothing was written, try again")
-	case errors.Is(err, commands.ErrUnknown):
-		return outcomeUnknown()
 	default:
 		return stream.Errorf(stream.CodeUnavailable, "the log refused the change; nothing was written")
 	}
