@@ -62,15 +62,15 @@
 //
 // TailBytes bounds the ring and BlockBytes the rest, three eighths of it what was read
 // ahead and a quarter what is young, all including what decoding adds: indexes,
-// record ends, bookkeeping. The block cache may exceed its bound for a moment
-// while it evicts, and what was read ahead may come to twice its part where decoding
-// adds much or readers leave, until it is asked for or makes room. Fetches under way hold besides at most
-// 16 segments from peers, and Fetches times the largest of ReadAheadMax, the largest
-// block and the largest index, which of a packed segment is some 4 MB while it is
-// decoded ([blobwal.MaxPackedBlocks]); of those that read ahead the bytes are counted
-// as read ahead already. An index that is larger than three eighths of BlockBytes is
-// fetched anew for every block that is: keep it above 16 MiB. As many goroutines as
-// Fetches stay for the next ones until the cache is closed. A block that was handed
-// out lives as long as its reader holds it; a block of a whole object keeps all of it
-// in memory that long.
+// record ends, bookkeeping. The block cache may exceed its bound for a moment while
+// it evicts, and what was read ahead may come to twice its part where decoding adds
+// much or readers leave, until it is asked for or makes room. Fetches under way hold
+// besides at most 16 segments from peers, and Fetches times the largest of
+// ReadAheadMax, the largest block and the largest index, which of a packed segment
+// is some 4 MB while it is decoded ([blobwal.MaxPackedBlocks]); of those that read
+// ahead the bytes are counted as read ahead already. An index that is larger than
+// three eighths of BlockBytes is fetched anew for every block that is: keep it above
+// 16 MiB. As many goroutines as Fetches stay for the next ones until the cache is
+// closed. A block that was handed out lives as long as its reader holds it; a block
+// of a whole object keeps all of it in memory that long.
 package blockcache
