@@ -48,7 +48,8 @@ func (w *world) serve(t testing.TB, tailBytes, packedBytes int) *server {
 	require.NoError(t, err)
 	e, err := engine.New(engine.Config{
 		Replica: r, Hub: hub, Cache: cache, Logger: quiet, Now: w.now,
-		Writer: blobwal.WriterConfig{Bucket: w.faulty, Deadline: time.Minute, Identity: identity},
+		// A put that fails for good is given up after this.
+		Writer: blobwal.WriterConfig{Bucket: w.faulty, Deadline: 5 * time.Second, Identity: identity},
 	})
 	require.NoError(t, err)
 	u, err := upkeep.New(upkeep.Config{
