@@ -232,14 +232,14 @@ func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row
 	doubt := false // an earlier try may still come to stand
 	for try := 0; ; try++ {
 		row, err := r.appendOnce(ctx, in, doubt)
-		doubt = doubt || errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin)
+		doubt = doubt || inDoubt(err)
 		if err != nil && doubt {
 			row, err = r.lookUp(ctx, in, err)
 		}
 		if errors.Is(err, commands.ErrTruncated) {
 			err = r.catchUpInFlight(ctx, in)
 		}
-		again := errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin) || errors.Is(err, commands.ErrNotSent)
+		again := inDoubt(err) || errors.Is(err, commands.ErrNotSent)
 		switch {
 		case err == nil:
 			r.refusal.Worked()
@@ -262,6 +262,11 @@ func (r *Replica) insert(ctx context.Context, in *commands.Insert) (commands.Row
 	}
 }
 
+// inDoubt tells whether the row of a try that failed may stand all the same.
+func inDoubt(err error) bool {
+	return errors.Is(err, commands.ErrUnknown) || errors.Is(err, commands.ErrDuplicateOrigin)
+}
+
 // appendOnce asks the combiner, if there is one, and the log when nobody inserts
 // for others. What is in doubt goes straight to the log: it decides. So it does
 // where another node says that its log refuses this: that need not be this node's,
@@ -275,7 +280,7 @@ func (r *Replica) appendOnce(ctx context.Context, in *commands.Insert, doubt boo
 		case err == nil:
 			r.answered()
 			return row, nil
-		case errors.Is(err, commands.ErrUnknown), errors.Is(err, commands.ErrDuplicateOrigin):
+		case inDoubt(err):
 			return row, err
 		}
 	}
