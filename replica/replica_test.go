@@ -282,8 +282,10 @@ func TestALogThatLostItsTailEndsTheReplica(t *testing.T) {
 	require.ErrorContains(t, r.Err(), "rows 2 to 3")
 }
 
-func TestALogThatLostItsTailAndGrewAnotherIsNoticedByAnInsert(t *testing.T) {
-	c := newCluster(t)
+// beside starts a node that reads only when it has to, on a log whose last row is
+// replaced by another then.
+func beside(t *testing.T, c *cluster) *replica.Replica {
+	t.Helper()
 	cfg := c.config(c.log.Peer())
 	cfg.Poll = time.Hour
 	r := c.start(cfg, 0)
@@ -291,7 +293,12 @@ func TestALogThatLostItsTailAndGrewAnotherIsNoticedByAnInsert(t *testing.T) {
 	c.log.Rewind(1)
 	_, err := c.log.Append(t.Context(), commands.Insert{Origin: commands.Origin{Seq: 99}, Payload: (&commands.Payload{Clock: 1}).Encode()})
 	require.NoError(t, err)
-	_, err = r.Propose(t.Context(), create("b"))
+	return r
+}
+
+func TestALogThatLostItsTailAndGrewAnotherIsNoticedByAnInsert(t *testing.T) {
+	r := beside(t, newCluster(t))
+	_, err := r.Propose(t.Context(), create("b"))
 	require.Error(t, err)
 	<-r.Failed()
 	require.ErrorIs(t, r.Err(), commands.ErrLostTail)
@@ -299,14 +306,7 @@ func TestALogThatLostItsTailAndGrewAnotherIsNoticedByAnInsert(t *testing.T) {
 
 // Nothing is read from a view of rows that were replaced by others, as many.
 func TestALogThatLostItsTailAndGrewAnotherIsNoticedByARead(t *testing.T) {
-	c := newCluster(t)
-	cfg := c.config(c.log.Peer())
-	cfg.Poll = time.Hour
-	r := c.start(cfg, 0)
-	propose(t, r, create("a"))
-	c.log.Rewind(1)
-	_, err := c.log.Append(t.Context(), commands.Insert{Origin: commands.Origin{Seq: 99}, Payload: (&commands.Payload{Clock: 1}).Encode()})
-	require.NoError(t, err)
+	r := beside(t, newCluster(t))
 	require.ErrorIs(t, r.Sync(t.Context()), commands.ErrLostTail)
 	require.ErrorIs(t, r.Err(), commands.ErrLostTail)
 }
