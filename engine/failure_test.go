@@ -119,13 +119,7 @@ func TestOverloadIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(func(c *engine.Config) { c.InFlightBytes = 10_000; c.Writer.Deadline = patience })
 	n.create(t, "a", "text/plain")
-	hold := make(chan struct{})
-	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
-		if op.Kind == faultbucket.Put {
-			<-hold
-		}
-		return faultbucket.Decision{}
-	})
+	hold := w.holdPuts()
 	var done sync.WaitGroup
 	var refused, accepted atomic.Int32
 	for range 50 {
@@ -155,13 +149,7 @@ func TestAnAppendThatOutlastsItsCallerIsUnknown(t *testing.T) {
 		w := newWorld(t)
 		n := w.start(func(c *engine.Config) { c.Writer.Deadline = patience })
 		n.create(t, "a", "text/plain")
-		hold := make(chan struct{})
-		w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
-			if op.Kind == faultbucket.Put {
-				<-hold
-			}
-			return faultbucket.Decision{}
-		})
+		hold := w.holdPuts()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, err := n.Append(ctx, "a", &stream.AppendRequest{Records: records("x")})

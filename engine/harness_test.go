@@ -55,6 +55,18 @@ func (w *world) now() time.Time {
 // later moves every clock.
 func (w *world) later(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 
+// holdPuts holds every put from now on until the channel is closed.
+func (w *world) holdPuts() chan struct{} {
+	hold := make(chan struct{})
+	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
+		if op.Kind == faultbucket.Put {
+			<-hold
+		}
+		return faultbucket.Decision{}
+	})
+	return hold
+}
+
 // node is one engine and what it stands on.
 type node struct {
 	*engine.Engine

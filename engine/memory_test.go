@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/picomq/picomq/engine"
-	"github.com/picomq/picomq/internal/faultbucket"
 	"github.com/picomq/picomq/stream"
 )
 
@@ -16,13 +15,7 @@ func TestSmallRecordsCountWithWhatTheyTakeInMemory(t *testing.T) {
 	w := newWorld(t)
 	n := w.start(func(c *engine.Config) { c.Writer.Deadline = patience })
 	n.create(t, "a", "text/plain")
-	hold := make(chan struct{})
-	w.faults.SetPlan(func(op faultbucket.Op) faultbucket.Decision {
-		if op.Kind == faultbucket.Put {
-			<-hold
-		}
-		return faultbucket.Decision{}
-	})
+	hold := w.holdPuts()
 	const count = 1000
 	appended := make(chan error, 1)
 	go func() {

@@ -298,19 +298,27 @@ func testGoneAgainAndAgain(t *testing.T, w *world, open func() replica.Log) {
 	t.Logf("%d appends acknowledged, %d refused, %d moves", len(acknowledged), len(refused), n.moves.done.Load())
 }
 
-// TestAnEngineEndsWhileItsNodeIsGone: what came back, and what waits, is answered.
-func TestAnEngineEndsWhileItsNodeIsGone(t *testing.T) {
+// gone is a node that another takes for gone, that cannot come back while its marker's
+// turn is taken, and what an append to it is answered meanwhile.
+func gone(t *testing.T) (n, other *node, answer chan error) {
+	t.Helper()
 	w := newWorld(t)
-	n, other := w.start(nil), w.start(nil)
+	n, other = w.start(nil), w.start(nil)
 	n.create(t, "s", "text/plain")
 	n.moves.turn.Lock() // the marker cannot be written
 	other.depart(t, n)
-	answer := make(chan error, 1)
+	answer = make(chan error, 1)
 	go func() {
 		_, err := n.Append(t.Context(), "s", &stream.AppendRequest{Records: records("x")})
 		answer <- err
 	}()
 	require.Eventually(t, n.Moving, patience, time.Millisecond)
+	return n, other, answer
+}
+
+// TestAnEngineEndsWhileItsNodeIsGone: what came back, and what waits, is answered.
+func TestAnEngineEndsWhileItsNodeIsGone(t *testing.T) {
+	n, other, answer := gone(t)
 	n.moves.cancel()
 	n.moves.turn.Unlock()
 	n.moves.end()
@@ -322,17 +330,7 @@ func TestAnEngineEndsWhileItsNodeIsGone(t *testing.T) {
 // TestANodeThatEndsInsteadOfComingBack: what came back is answered at once, and not
 // when its clients have given up.
 func TestANodeThatEndsInsteadOfComingBack(t *testing.T) {
-	w := newWorld(t)
-	n, other := w.start(nil), w.start(nil)
-	n.create(t, "s", "text/plain")
-	n.moves.turn.Lock() // the marker cannot be written
-	other.depart(t, n)
-	answer := make(chan error, 1)
-	go func() {
-		_, err := n.Append(t.Context(), "s", &stream.AppendRequest{Records: records("x")})
-		answer <- err
-	}()
-	require.Eventually(t, n.Moving, patience, time.Millisecond)
+	n, other, answer := gone(t)
 	n.replica.End(errors.New("the marker is another's"))
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, <-answer))
 	require.Equal(t, stream.CodeUnavailable, codeOf(t, func() error {
